@@ -73,3 +73,9 @@ func Codes() []Code {
 	}
 	return codes
 }
+
+// Known says that the table has a line for code.
+func Known(code Code) bool {
+	_, ok := table[code]
+	return ok
+}
