@@ -1,0 +1,172 @@
+package host
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"runtime"
+	"time"
+
+	contentapi "github.com/containerd/containerd/api/services/content/v1"
+	imagesapi "github.com/containerd/containerd/api/services/images/v1"
+	leasesapi "github.com/containerd/containerd/api/services/leases/v1"
+	"github.com/containerd/containerd/api/types"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+)
+
+// SandboxImage is the name of the image that holds a Pod's namespaces. muster
+// makes it itself; no registry has it.
+const SandboxImage = "muster.dev/pause:1"
+
+// pinned tells the runtime, and whoever cleans up its images, to keep one.
+var pinned = map[string]string{"io.cri-containerd.pinned": "pinned"}
+
+// Import stores the images of an archive file (from `docker save`, or an OCI
+// layout in a tar) in the runtime and returns their names. Importing the same
+// file again changes nothing.
+func (c *Containerd) Import(ctx context.Context, archive string) ([]string, error) {
+	file, images, err := readArchiveFile(archive)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	var names []string
+	for _, one := range images {
+		if err := storeImage(ctx, c.conn, one, nil); err != nil {
+			return names, fmt.Errorf("importing %s: %w", archive, err)
+		}
+		names = append(names, one.names...)
+	}
+	return names, nil
+}
+
+// sandboxImage builds the sandbox image for this machine's processor.
+func sandboxImage() (image, error) {
+	program, err := pauseProgram(runtime.GOARCH)
+	if err != nil {
+		return image{}, err
+	}
+	var layer bytes.Buffer
+	writer := tar.NewWriter(&layer)
+	err = writer.WriteHeader(&tar.Header{Name: "pause", Mode: 0o755, Size: int64(len(program)), ModTime: time.Unix(0, 0)})
+	if err == nil {
+		_, err = writer.Write(program)
+	}
+	if err = errors.Join(err, writer.Close()); err != nil {
+		return image{}, fmt.Errorf("packing the sandbox image: %w", err)
+	}
+	layerBlob := bytesBlob(mediaLayer, layer.Bytes())
+	config, err := json.Marshal(map[string]any{
+		"architecture": runtime.GOARCH, "os": "linux",
+		// 65535 owns nothing, so that an escape from the sandbox owns nothing.
+		"config": map[string]any{"Entrypoint": []string{"/pause"}, "User": "65535:65535", "WorkingDir": "/"},
+		"rootfs": map[string]any{"type": "layers", "diff_ids": []string{layerBlob.Digest}},
+	})
+	if err != nil {
+		return image{}, fmt.Errorf("packing the sandbox image: %w", err)
+	}
+	return assemble([]string{SandboxImage}, []blob{bytesBlob(mediaConfig, config), layerBlob})
+}
+
+// storeImage writes an image's blobs and files it under its names. A lease keeps
+// the blobs from being collected until a name refers to them.
+func storeImage(ctx context.Context, conn *grpc.ClientConn, one image, labels map[string]string) (err error) {
+	ctx = metadata.AppendToOutgoingContext(ctx, "containerd-namespace", criNamespace)
+	leases := leasesapi.NewLeasesClient(conn)
+	lease, err := leases.Create(ctx, &leasesapi.CreateRequest{Labels: map[string]string{
+		"containerd.io/gc.expire": time.Now().Add(time.Hour).UTC().Format(time.RFC3339)}})
+	if err != nil {
+		return fmt.Errorf("leasing image content: %w", err)
+	}
+	defer func() {
+		_, ended := leases.Delete(context.WithoutCancel(ctx), &leasesapi.DeleteRequest{ID: lease.Lease.ID})
+		err = errors.Join(err, ended)
+	}()
+	ctx = metadata.AppendToOutgoingContext(ctx, "containerd-lease", lease.Lease.ID)
+	// The manifest refers to its parts by labels; without them they are garbage.
+	refs := map[string]string{"containerd.io/gc.ref.content.config": one.blobs[0].Digest}
+	for i, part := range one.blobs {
+		if i > 0 {
+			refs[fmt.Sprintf("containerd.io/gc.ref.content.l.%d", i-1)] = part.Digest
+		}
+		if err := storeBlob(ctx, conn, part, nil); err != nil {
+			return err
+		}
+	}
+	if err := storeBlob(ctx, conn, one.manifest, refs); err != nil {
+		return err
+	}
+	for _, name := range one.names {
+		if err := nameImage(ctx, conn, name, one.manifest.descriptor, labels); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// storeBlob writes one blob unless the store has it.
+func storeBlob(ctx context.Context, conn *grpc.ClientConn, part blob, labels map[string]string) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel() // ends the stream
+	stream, err := contentapi.NewContentClient(conn).Write(ctx)
+	if err != nil {
+		return fmt.Errorf("storing %s: %w", part.Digest, err)
+	}
+	send := func(request *contentapi.WriteContentRequest) (*contentapi.WriteContentResponse, error) {
+		request.Ref, request.Total, request.Expected = "muster-"+part.Digest, part.Size, part.Digest
+		if err := stream.Send(request); err != nil && err != io.EOF {
+			return nil, err
+		}
+		return stream.Recv() // on a broken stream this holds the reason
+	}
+	at, err := send(&contentapi.WriteContentRequest{Action: contentapi.WriteAction_STAT})
+	if status.Code(err) == codes.AlreadyExists {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("storing %s: %w", part.Digest, err)
+	}
+	// An import that was cut short goes on where it stood.
+	content := part.open()
+	if _, err := io.CopyN(io.Discard, content, at.Offset); err != nil {
+		return fmt.Errorf("storing %s: %w", part.Digest, err)
+	}
+	offset, buffer := at.Offset, make([]byte, 1<<20)
+	for offset < part.Size {
+		n, err := io.ReadFull(content, buffer[:min(int64(len(buffer)), part.Size-offset)])
+		if err == nil {
+			_, err = send(&contentapi.WriteContentRequest{Action: contentapi.WriteAction_WRITE, Offset: offset, Data: buffer[:n]})
+		}
+		if err != nil {
+			return fmt.Errorf("storing %s: %w", part.Digest, err)
+		}
+		offset += int64(n)
+	}
+	_, err = send(&contentapi.WriteContentRequest{Action: contentapi.WriteAction_COMMIT, Offset: offset, Labels: labels})
+	if err != nil && status.Code(err) != codes.AlreadyExists {
+		return fmt.Errorf("storing %s: %w", part.Digest, err)
+	}
+	return nil
+}
+
+// nameImage files a manifest under a name, replacing what had it.
+func nameImage(ctx context.Context, conn *grpc.ClientConn, name string, target descriptor, labels map[string]string) error {
+	images := imagesapi.NewImagesClient(conn)
+	record := &imagesapi.Image{Name: name, Labels: labels, Target: &types.Descriptor{
+		MediaType: target.MediaType, Digest: target.Digest, Size: target.Size}}
+	_, err := images.Create(ctx, &imagesapi.CreateImageRequest{Image: record})
+	if status.Code(err) == codes.AlreadyExists {
+		_, err = images.Update(ctx, &imagesapi.UpdateImageRequest{Image: record})
+	}
+	if err != nil {
+		return fmt.Errorf("naming image %s: %w", name, err)
+	}
+	return nil
+}
