@@ -3,6 +3,7 @@ package host
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -17,8 +18,8 @@ import (
 
 const ipForward = "/proc/sys/net/ipv4/ip_forward"
 
-// libcniResults is where the CNI library remembers every attachment, whoever
-// made it; ours carry our network's name.
+// libcniResults is where the CNI library remembers every attachment of the
+// machine, whoever made it.
 const libcniResults = "/var/lib/cni/results"
 
 // setUpNetwork makes the bridge with its gateway address, before any Pod does,
@@ -135,7 +136,7 @@ func (c *Containerd) releaseStale(ctx context.Context) error {
 		known[sandbox.Id] = true
 	}
 	live := func(id string) bool { return known[id] }
-	return errors.Join(releaseAddresses(c.layout, live), releaseRules(ctx, c.layout, live))
+	return errors.Join(releaseAddresses(c.layout, live), releaseRules(ctx, c.layout, live), releaseResults(c.layout, live))
 }
 
 // releaseAddresses frees what host-local holds for owners that are not live. Its
@@ -170,14 +171,52 @@ func releaseAddresses(l layout, live func(id string) bool) error {
 // and the CNI library's memory of our network.
 func removeNetwork(ctx context.Context, l layout) error {
 	nobody := func(string) bool { return false }
-	failed := []error{removeBridge(l.bridge), releaseRules(ctx, l, nobody), disallowForwarding(ctx, l), restoreForwarding(l)}
-	results, err := filepath.Glob(filepath.Join(libcniResults, l.network+"-*"))
-	failed = append(failed, err)
-	for _, result := range results {
-		failed = append(failed, os.Remove(result))
-	}
+	err := errors.Join(removeBridge(l.bridge), releaseRules(ctx, l, nobody), releaseResults(l, nobody),
+		disallowForwarding(ctx, l), restoreForwarding(l), removeTree(filepath.Join(l.data, "cni")))
 	removeIfEmpty(libcniResults, filepath.Dir(libcniResults))
-	return errors.Join(append(failed, removeTree(filepath.Join(l.data, "cni")))...)
+	return err
+}
+
+// releaseResults removes the CNI library's memory of attachments whose owners
+// are not live. Ours are those with a network namespace below our state folder.
+func releaseResults(l layout, live func(id string) bool) error {
+	files, err := filepath.Glob(filepath.Join(libcniResults, "*"))
+	if err != nil {
+		return fmt.Errorf("listing network attachments: %w", err)
+	}
+	var failed []error
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			continue // given back by its owner just now
+		}
+		if owner, ours := attachmentOwner(text, l.state); ours && !live(owner) {
+			failed = append(failed, removeFiles(file))
+		}
+	}
+	return errors.Join(failed...)
+}
+
+// attachmentOwner reads a remembered attachment: which sandbox it is for, and
+// whether its network namespace is below the state folder.
+func attachmentOwner(text []byte, state string) (owner string, ours bool) {
+	var remembered struct {
+		ContainerID string `json:"containerId"`
+		Result      struct {
+			Interfaces []struct {
+				Sandbox string `json:"sandbox"`
+			} `json:"interfaces"`
+		} `json:"result"`
+	}
+	if json.Unmarshal(text, &remembered) != nil {
+		return "", false // not of this format, so not ours
+	}
+	for _, one := range remembered.Result.Interfaces {
+		if strings.HasPrefix(one.Sandbox, state+"/") {
+			return remembered.ContainerID, true
+		}
+	}
+	return "", false
 }
 
 func removeBridge(name string) error {
