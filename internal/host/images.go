@@ -19,6 +19,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
+	"k8s.io/apimachinery/pkg/util/wait"
+	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
 // SandboxImage is the name of the image that holds a Pod's namespaces. muster
@@ -29,22 +31,40 @@ const SandboxImage = "muster.dev/pause:1"
 var pinned = map[string]string{"io.cri-containerd.pinned": "pinned"}
 
 // Import stores the images of an archive file (from `docker save`, or an OCI
-// layout in a tar) in the runtime and returns their names. Importing the same
-// file again changes nothing.
-func (c *Containerd) Import(ctx context.Context, archive string) ([]string, error) {
+// layout in a tar) in the containerd that Start left running for this data
+// directory, and returns their names. Importing the same file again changes
+// nothing.
+func Import(ctx context.Context, options Options, archive string) ([]string, error) {
+	options, err := options.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	l := newLayout(options.DataDir)
+	c := &Containerd{layout: l, options: options, process: readProcess(l.record)}
+	if !c.process.running() {
+		return nil, fmt.Errorf("importing images: no containerd runs for %s; start it with `muster up`", l.data)
+	}
+	if err := c.connect(ctx, startTimeout); err != nil {
+		return nil, err
+	}
+	names, err := importArchive(ctx, c.conn, archive)
+	return names, errors.Join(err, c.Close())
+}
+
+func importArchive(ctx context.Context, conn *grpc.ClientConn, archive string) ([]string, error) {
 	file, images, err := readArchiveFile(archive)
 	if err != nil {
 		return nil, err
 	}
-	defer file.Close()
 	var names []string
 	for _, one := range images {
-		if err := storeImage(ctx, c.conn, one, nil); err != nil {
-			return names, fmt.Errorf("importing %s: %w", archive, err)
+		if err = storeImage(ctx, conn, one, nil); err != nil {
+			err = fmt.Errorf("importing %s: %w", archive, err)
+			break
 		}
 		names = append(names, one.names...)
 	}
-	return names, nil
+	return names, errors.Join(err, file.Close())
 }
 
 // sandboxImage builds the sandbox image for this machine's processor.
@@ -107,6 +127,26 @@ func storeImage(ctx context.Context, conn *grpc.ClientConn, one image, labels ma
 		if err := nameImage(ctx, conn, name, one.manifest.descriptor, labels); err != nil {
 			return err
 		}
+		if err := awaitImage(ctx, conn, name, one.blobs[0].Digest); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// awaitImage waits until the CRI part of containerd knows a name for what it now
+// is (CRI's image ID is the digest of the configuration). It learns of names from
+// containerd's events, a little after they are made, and announces nothing.
+func awaitImage(ctx context.Context, conn *grpc.ClientConn, name, id string) error {
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	client := cri.NewImageServiceClient(conn)
+	err := wait.PollUntilContextCancel(ctx, 10*time.Millisecond, true, func(ctx context.Context) (bool, error) {
+		reply, err := client.ImageStatus(ctx, &cri.ImageStatusRequest{Image: &cri.ImageSpec{Image: name}})
+		return reply.GetImage().GetId() == id, err
+	})
+	if err != nil {
+		return fmt.Errorf("waiting for the runtime to know image %s: %w", name, err)
 	}
 	return nil
 }

@@ -1,0 +1,260 @@
+package host
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"debug/elf"
+	"encoding/hex"
+	"encoding/json"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// files are the contents of a tar, in this order.
+type tarFile struct {
+	name    string
+	content []byte
+}
+
+func packTar(t *testing.T, files ...tarFile) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	writer := tar.NewWriter(&out)
+	for _, file := range files {
+		if err := writer.WriteHeader(&tar.Header{Name: file.name, Mode: 0o755, Size: int64(len(file.content))}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := writer.Write(file.content); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := writer.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+func hexSum(content []byte) string {
+	sum := sha256.Sum256(content)
+	return hex.EncodeToString(sum[:])
+}
+
+func asJSON(t *testing.T, value any) []byte {
+	t.Helper()
+	text, err := json.Marshal(value)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+// holdImage is an image whose only program waits for SIGTERM, as `docker save`
+// and as an OCI layout.
+func holdImage(t *testing.T, name string, compress bool) (docker, oci []byte) {
+	t.Helper()
+	program, err := pauseProgram(runtime.GOARCH)
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain := packTar(t, tarFile{"hold", program})
+	layer, media := plain, mediaLayer
+	if compress {
+		var out bytes.Buffer
+		writer := gzip.NewWriter(&out)
+		if _, err := writer.Write(plain); err != nil {
+			t.Fatal(err)
+		}
+		if err := writer.Close(); err != nil {
+			t.Fatal(err)
+		}
+		layer, media = out.Bytes(), mediaLayerGzip
+	}
+	config := asJSON(t, map[string]any{"architecture": runtime.GOARCH, "os": "linux",
+		"config": map[string]any{"Entrypoint": []string{"/hold"}},
+		"rootfs": map[string]any{"type": "layers", "diff_ids": []string{"sha256:" + hexSum(plain)}}})
+	list := asJSON(t, []any{map[string]any{"Config": "config.json", "RepoTags": []string{name}, "Layers": []string{"l/layer.tar"}}})
+	docker = packTar(t, tarFile{"config.json", config}, tarFile{"l/layer.tar", layer}, tarFile{"manifest.json", list})
+
+	body := asJSON(t, manifest{SchemaVersion: 2, MediaType: mediaManifest,
+		Config: bytesBlob(mediaConfig, config).descriptor, Layers: []descriptor{bytesBlob(media, layer).descriptor}})
+	target := bytesBlob(mediaManifest, body).descriptor
+	target.Annotations = map[string]string{"io.containerd.image.name": name}
+	index := asJSON(t, map[string]any{"schemaVersion": 2, "manifests": []any{target}})
+	oci = packTar(t, tarFile{"blobs/sha256/" + hexSum(config), config}, tarFile{"blobs/sha256/" + hexSum(layer), layer},
+		tarFile{"blobs/sha256/" + hexSum(body), body}, tarFile{"index.json", index})
+	return docker, oci
+}
+
+func TestReadArchive(t *testing.T) {
+	plain, plainOCI := holdImage(t, "hold:1", false)
+	zipped, zippedOCI := holdImage(t, "hold:1", true)
+	for _, test := range []struct {
+		name    string
+		archive []byte
+		media   string
+		wrong   string
+	}{
+		{name: "docker", archive: plain, media: mediaLayer},
+		{name: "docker, compressed layers", archive: zipped, media: mediaLayerGzip},
+		{name: "oci", archive: plainOCI, media: mediaLayer},
+		{name: "oci, compressed layers", archive: zippedOCI, media: mediaLayerGzip},
+		{name: "neither", archive: packTar(t, tarFile{"readme", nil}), wrong: "neither manifest.json nor index.json"},
+		{name: "not a tar", archive: []byte(strings.Repeat("x", 2048)), wrong: "reading the image archive"},
+		{name: "a layer is missing", wrong: "l/gone is missing", archive: packTar(t, tarFile{"c", nil},
+			tarFile{"manifest.json", []byte(`[{"Config":"c","RepoTags":["a"],"Layers":["l/gone"]}]`)})},
+		{name: "no name", wrong: "has no name", archive: packTar(t, tarFile{"c", nil},
+			tarFile{"manifest.json", []byte(`[{"Config":"c","Layers":[]}]`)})},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			images, err := readArchive(bytes.NewReader(test.archive), int64(len(test.archive)))
+			if test.wrong != "" {
+				if err == nil || !strings.Contains(err.Error(), test.wrong) {
+					t.Fatalf("error %v, want %q", err, test.wrong)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(images) != 1 || !slices.Equal(images[0].names, []string{"docker.io/library/hold:1"}) {
+				t.Fatalf("images %+v", images)
+			}
+			for _, part := range append(images[0].blobs, images[0].manifest) {
+				content, err := io.ReadAll(part.open())
+				if err != nil {
+					t.Fatal(err)
+				}
+				if "sha256:"+hexSum(content) != part.Digest || int64(len(content)) != part.Size {
+					t.Errorf("%s: content does not match its digest or size", part.MediaType)
+				}
+			}
+			if got := images[0].blobs[1].MediaType; got != test.media {
+				t.Errorf("layer's media type %s, want %s", got, test.media)
+			}
+		})
+	}
+}
+
+func TestPauseProgramIsAnExecutable(t *testing.T) {
+	for arch, machine := range map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64} {
+		program, err := pauseProgram(arch)
+		if err != nil {
+			t.Fatal(err)
+		}
+		file, err := elf.NewFile(bytes.NewReader(program))
+		if err != nil {
+			t.Fatalf("%s: %v", arch, err)
+		}
+		segment := file.Progs[0]
+		if file.Machine != machine || file.Type != elf.ET_EXEC || segment.Filesz != uint64(len(program)) ||
+			file.Entry < segment.Vaddr || file.Entry >= segment.Vaddr+segment.Memsz {
+			t.Errorf("%s: %+v, %+v", arch, file.FileHeader, segment.ProgHeader)
+		}
+	}
+	if _, err := pauseProgram("pdp11"); err == nil {
+		t.Error("a processor nobody knows has a program")
+	}
+}
+
+func TestPauseProgramEndsOnSignals(t *testing.T) {
+	program, err := pauseProgram(runtime.GOARCH)
+	if err != nil {
+		t.Skip(err)
+	}
+	name := filepath.Join(t.TempDir(), "pause")
+	if err := os.WriteFile(name, program, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, signal := range []unix.Signal{unix.SIGTERM, unix.SIGINT} {
+		command := exec.Command(name)
+		if err := command.Start(); err != nil {
+			t.Fatal(err)
+		}
+		// Its only sleep is the wait for a signal.
+		waitFor(t, "the program waits", func() bool {
+			text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(command.Process.Pid), "status"))
+			return err == nil && strings.Contains(string(text), "State:\tS")
+		})
+		for _, ignored := range []unix.Signal{unix.SIGCHLD, unix.SIGWINCH} {
+			if err := command.Process.Signal(ignored); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := command.Process.Signal(signal); err != nil {
+			t.Fatal(err)
+		}
+		if err := command.Wait(); err != nil {
+			t.Errorf("after %v: %v", signal, err)
+		}
+	}
+}
+
+func TestImportRunsAndEndsOnTerm(t *testing.T) {
+	options := realOptions(t, "10.213.5.0/24")
+	if _, err := Import(t.Context(), options, "none.tar"); err == nil || !strings.Contains(err.Error(), "muster up") {
+		t.Errorf("importing with nothing running: %v", err)
+	}
+	c := start(t, options)
+	docker, oci := holdImage(t, "example.test/hold:1", true)
+	for name, content := range map[string][]byte{"docker.tar": docker, "oci.tar": oci} {
+		file := filepath.Join(t.TempDir(), name)
+		if err := os.WriteFile(file, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			names, err := Import(t.Context(), options, file)
+			if err != nil || !slices.Equal(names, []string{"example.test/hold:1"}) {
+				t.Fatalf("importing %s: %v, %v", name, names, err)
+			}
+		}
+	}
+	sandbox := runSandbox(t, c, "uid-5", 18935)
+	client := cri.NewRuntimeServiceClient(c.conn)
+	made, err := client.CreateContainer(t.Context(), &cri.CreateContainerRequest{PodSandboxId: sandbox,
+		Config: &cri.ContainerConfig{Metadata: &cri.ContainerMetadata{Name: "hold"}, Image: &cri.ImageSpec{Image: "example.test/hold:1"},
+			LogPath: "hold/0.log", Annotations: map[string]string{gracePeriod: "5"}},
+		SandboxConfig: &cri.PodSandboxConfig{Metadata: &cri.PodSandboxMetadata{Name: "web", Namespace: "default", Uid: "uid-5"},
+			Linux: &cri.LinuxPodSandboxConfig{CgroupParent: c.CgroupParent()}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := client.StartContainer(t.Context(), &cri.StartContainerRequest{ContainerId: made.ContainerId}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := client.StopContainer(t.Context(), &cri.StopContainerRequest{ContainerId: made.ContainerId, Timeout: 20}); err != nil {
+		t.Fatal(err)
+	}
+	status, err := client.ContainerStatus(t.Context(), &cri.ContainerStatusRequest{ContainerId: made.ContainerId})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// As process 1 it ends by itself with 0; had it ignored SIGTERM, 137.
+	if status.Status.ExitCode != 0 || status.Status.State != cri.ContainerState_CONTAINER_EXITED {
+		t.Errorf("after SIGTERM: %s with exit code %d", status.Status.State, status.Status.ExitCode)
+	}
+}
+
+// waitFor waits for a condition that nothing announces.
+func waitFor(t *testing.T, what string, met func() bool) {
+	t.Helper()
+	deadline := time.Now().Add(10 * time.Second)
+	for !met() {
+		if time.Now().After(deadline) {
+			t.Fatalf("waiting until %s: it does not happen", what)
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
