@@ -1,0 +1,88 @@
+package runtimetest
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"muster.dev/muster/internal/runtime"
+)
+
+func (s *suite) testExecSync(t *testing.T) {
+	p := s.newPod(t)
+	id := p.start("main", "wait", "0")
+	result, err := s.Runtime.ExecSync(t.Context(), id, []string{"/prog", "print", "out", "complain", "err", "exit", "4"}, 10*time.Second)
+	if err != nil || string(result.Stdout) != "out\n" || string(result.Stderr) != "err\n" || result.ExitCode != 4 {
+		t.Errorf("ExecSync() = %q, %q, %d, %v", result.Stdout, result.Stderr, result.ExitCode, err)
+	}
+	if _, err := s.Runtime.ExecSync(t.Context(), "nothing", []string{"/prog"}, time.Second); !errors.Is(err, runtime.ErrNotFound) {
+		t.Errorf("ExecSync() in nothing: %v, want not found", err)
+	}
+	must(t, s.Runtime.StopContainer(t.Context(), id, 0))
+	if _, err := s.Runtime.ExecSync(t.Context(), id, []string{"/prog", "exit", "0"}, time.Second); err == nil {
+		t.Error("ExecSync() worked in an ended container")
+	}
+}
+
+func (s *suite) testExecTimeout(t *testing.T) {
+	p := s.newPod(t)
+	id := p.start("main", "wait", "0")
+	_, err := s.Runtime.ExecSync(t.Context(), id, []string{"/prog", "sleep", "1h"}, time.Second)
+	if !errors.Is(err, runtime.ErrTimedOut) {
+		t.Errorf("ExecSync() = %v, want timed out", err)
+	}
+	if c := p.container(id); c.State != runtime.Running {
+		t.Errorf("container is %+v, want not harmed", c)
+	}
+}
+
+func (s *suite) testImages(t *testing.T) {
+	image, err := s.Runtime.Image(t.Context(), ProgImage)
+	if err != nil || image == nil || image.ID == "" || image.Bytes <= 0 || image.UID != nil || image.Username != "" {
+		t.Fatalf("Image() = %+v, %v, want an image run as root", image, err)
+	}
+	user, err := s.Runtime.Image(t.Context(), UserImage)
+	if err != nil || user == nil || user.UID == nil || *user.UID != 1234 || user.Username != "" {
+		t.Errorf("Image() = %+v, %v, want user 1234", user, err)
+	}
+	named, err := s.Runtime.Image(t.Context(), NamedImage)
+	if err != nil || named == nil || named.UID != nil || named.Username != "nobody" {
+		t.Errorf("Image() = %+v, %v, want user nobody", named, err)
+	}
+	if absent, err := s.Runtime.Image(t.Context(), "muster.test/never-was:1"); absent != nil || err != nil {
+		t.Errorf("Image() = %+v, %v, want none", absent, err)
+	}
+	all, err := s.Runtime.Images(t.Context())
+	if err != nil || !slices.ContainsFunc(all, func(i runtime.Image) bool { return slices.Contains(i.RepoTags, ProgImage) }) {
+		t.Errorf("Images() = %+v, %v, want %s among them", all, err, ProgImage)
+	}
+	must(t, s.Runtime.RemoveImage(t.Context(), NamedImage))
+	if gone, err := s.Runtime.Image(t.Context(), NamedImage); gone != nil || err != nil {
+		t.Errorf("Image() = %+v, %v after its removal", gone, err)
+	}
+}
+
+func (s *suite) testPullFailures(t *testing.T) {
+	_, err := s.Runtime.PullImage(t.Context(), "Not A Name", nil, nil)
+	if !errors.Is(err, runtime.ErrInvalidImageName) {
+		t.Errorf("pulling no name: %v, want invalid name", err)
+	}
+	// Nothing listens on port 1.
+	_, err = s.Runtime.PullImage(t.Context(), "127.0.0.1:1/prog:1", nil, nil)
+	if !errors.Is(err, runtime.ErrRegistryUnavailable) || !errors.Is(err, runtime.ErrPullFailed) {
+		t.Errorf("pulling from nowhere: %v, want registry unavailable", err)
+	}
+}
+
+func (s *suite) testContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := s.Runtime.List(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("List() = %v, want canceled", err)
+	}
+	if err := s.Runtime.StopContainer(ctx, "nothing", time.Hour); !errors.Is(err, context.Canceled) {
+		t.Errorf("StopContainer() = %v, want canceled", err)
+	}
+}
