@@ -38,6 +38,9 @@ type Observed struct {
 	Terminating *Termination
 	// HostIPs are the node's addresses, PodIPs those of a host-network Pod.
 	HostIPs []string
+	// RuntimeName is the scheme of container IDs in the status, such as
+	// "containerd", which is also what empty means.
+	RuntimeName string
 }
 
 // Sandbox is one Pod sandbox as the runtime holds it.
@@ -161,6 +164,7 @@ const (
 	// PullImage fetches Container's image (in the background; its end is observed).
 	PullImage Verb = "PullImage"
 	// StartContainer creates and starts Container as Attempt in the present sandbox.
+	// Where ID is set that attempt is already created and needs only the start.
 	StartContainer Verb = "StartContainer"
 	// StopContainer ends container ID with Grace.
 	StopContainer Verb = "StopContainer"

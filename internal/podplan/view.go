@@ -1,0 +1,89 @@
+package podplan
+
+import (
+	"slices"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// view is the Pod and what was observed, put in the order the rules ask for.
+type view struct {
+	pod  *v1.Pod
+	seen Observed
+	now  time.Time
+	// sandbox is the one that lives; nil when there is none.
+	sandbox *Sandbox
+	inits   []*member // init steps and sidecars, as declared
+	apps    []*member
+	ending  *ending // why the Pod must stop; nil while it need not
+}
+
+func look(pod *v1.Pod, seen Observed, now time.Time) *view {
+	v := &view{pod: pod, seen: seen, now: now}
+	if len(seen.Sandboxes) > 0 && seen.Sandboxes[0].Ready {
+		v.sandbox = &seen.Sandboxes[0]
+	}
+	for i := range pod.Spec.InitContainers {
+		c := &pod.Spec.InitContainers[i]
+		role := initStep
+		if c.RestartPolicy != nil && *c.RestartPolicy == v1.ContainerRestartPolicyAlways {
+			role = sidecar
+		}
+		v.inits = append(v.inits, v.member(c, role))
+	}
+	for i := range pod.Spec.Containers {
+		v.apps = append(v.apps, v.member(&pod.Spec.Containers[i], app))
+	}
+	v.ending = v.whyEnding()
+	return v
+}
+
+func (v *view) member(c *v1.Container, role kind) *member {
+	m := &member{Container: c, kind: role, policy: effectivePolicy(v.pod, c)}
+	for _, a := range v.seen.Attempts {
+		if a.Container != c.Name {
+			continue
+		}
+		m.attempts = append(m.attempts, a)
+		if v.sandbox != nil && a.SandboxID == v.sandbox.ID {
+			m.current = append(m.current, a)
+		}
+	}
+	return m
+}
+
+// members are all containers, in the order in which they start.
+func (v *view) members() []*member { return slices.Concat(v.inits, v.apps) }
+
+// initialized says that the app containers of the present sandbox may run: each
+// init step has ended with 0, or an app container has already been there.
+func (v *view) initialized() bool {
+	return v.sandbox != nil && (v.appSeen() || !slices.ContainsFunc(v.inits, func(m *member) bool {
+		return m.kind == initStep && !m.done()
+	}))
+}
+
+// appSeen says that an app container has been made in the present sandbox.
+func (v *view) appSeen() bool {
+	return slices.ContainsFunc(v.apps, func(m *member) bool { return len(m.current) > 0 })
+}
+
+// lostAfterApps says that a sandbox in which app containers had been made is no more.
+func (v *view) lostAfterApps() bool {
+	return slices.ContainsFunc(v.apps, func(m *member) bool {
+		return len(m.attempts) > len(m.current)
+	})
+}
+
+// strays are live attempts outside of the present sandbox: of a sandbox that
+// died, or of no container of the Pod.
+func (v *view) strays() []Attempt {
+	var all []Attempt
+	for _, a := range v.seen.Attempts {
+		if a.live() && (v.sandbox == nil || a.SandboxID != v.sandbox.ID) {
+			all = append(all, a)
+		}
+	}
+	return all
+}
