@@ -1,0 +1,172 @@
+package daemonset
+
+import (
+	"strconv"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"muster.dev/muster/internal/coverage"
+	"muster.dev/muster/internal/reason"
+)
+
+// budgets are how many nodes may have an extra Pod and how many may lack an
+// available one while a set is updated; a set that surges goes by the first alone.
+// Percentages are of the wanted nodes, rounded up. Both are zero for OnDelete.
+func budgets(set *appsv1.DaemonSet, wanted int) (surge, unavailable int) {
+	rolling := set.Spec.UpdateStrategy.RollingUpdate
+	if set.Spec.UpdateStrategy.Type == appsv1.OnDeleteDaemonSetStrategyType {
+		return 0, 0
+	}
+	if rolling == nil {
+		return 0, 1
+	}
+	surge, unavailable = scaled(rolling.MaxSurge, wanted, 0), scaled(rolling.MaxUnavailable, wanted, 1)
+	if surge == 0 && unavailable == 0 {
+		unavailable = 1 // a percentage of no nodes
+	}
+	return surge, unavailable
+}
+
+func scaled(value *intstr.IntOrString, of, unset int) int {
+	if value == nil {
+		return unset
+	}
+	n, err := intstr.GetScaledValueFromIntOrPercent(value, of, true)
+	if err != nil || n < 0 {
+		return unset
+	}
+	return n
+}
+
+// update replaces outdated Pods as far as the strategy allows.
+func (d *decider) update() {
+	switch {
+	case d.set.Spec.UpdateStrategy.Type == appsv1.OnDeleteDaemonSetStrategyType:
+	case d.surge > 0:
+		d.updateSurging()
+	default:
+		d.updateInPlace()
+	}
+}
+
+// updateInPlace deletes outdated Pods within maxUnavailable. Two things are counted
+// against it. down: nodes without an available Pod, whatever the cause; a Pod that
+// is Ready is only deleted if that leaves down within the budget. moving: those of
+// them that are already being renewed; a Pod that is broken anyway is only deleted
+// if that leaves moving within the budget, so that one bad dependency does not
+// restart the fleet at once.
+func (d *decider) updateInPlace() {
+	var broken, fresh, healthy, holders []*place
+	moving := 0
+	for _, p := range d.wanted {
+		switch {
+		case p.old != nil && !coverage.Ready(p.old):
+			broken = append(broken, p)
+		case p.old != nil && !d.available(p.old):
+			fresh = append(fresh, p)
+		case p.old != nil:
+			healthy = append(healthy, p)
+		case p.new == nil || !d.available(p.new):
+			moving++
+			holders = append(holders, p)
+		}
+	}
+	down := moving + len(broken) + len(fresh)
+	waiting := len(broken) + len(fresh) + len(healthy)
+	for _, p := range broken {
+		if moving < d.unavailable {
+			d.replace(p, true)
+			moving, waiting = moving+1, waiting-1
+		}
+	}
+	if down <= d.unavailable {
+		for _, p := range fresh {
+			d.replace(p, false)
+			waiting--
+		}
+	}
+	for _, p := range healthy {
+		if down < d.unavailable {
+			d.replace(p, false)
+			down, waiting = down+1, waiting-1
+		}
+	}
+	if waiting > 0 {
+		holders = append(append(holders, broken...), fresh...)
+		d.plan.Reasons = append(d.plan.Reasons, held(reason.RolloutHeld, max(down, moving), d.unavailable, holders))
+	}
+}
+
+// replace deletes an outdated Pod; its successor is created when it is gone.
+func (d *decider) replace(p *place, broken bool) {
+	why := reason.Reason{Code: reason.OutdatedPod, Object: p.Node.Name}
+	if broken {
+		why.Code = reason.OutdatedBroken
+	}
+	d.plan.Delete = append(d.plan.Delete, Deletion{Pod: p.old, Unready: broken, Reason: why})
+}
+
+// updateSurging creates the new Pod beside the old one on at most maxSurge nodes
+// at a time, and deletes the old one once the new is available, or when it is
+// broken and its successor exists. Every node with more than one Pod counts, even
+// where one is only still stopping.
+func (d *decider) updateSurging() {
+	var broken, healthy, holders []*place
+	for _, p := range d.wanted {
+		if len(p.Pods) > 1 {
+			holders = append(holders, p)
+		}
+		switch {
+		case p.new != nil && p.old != nil && !coverage.Ready(p.old):
+			d.replace(p, true)
+		case p.new != nil && p.old != nil && d.available(p.new):
+			d.replace(p, false)
+		case p.new != nil || len(p.Pods) == 0:
+		case p.old != nil && coverage.Ready(p.old):
+			healthy = append(healthy, p)
+		default:
+			broken = append(broken, p)
+		}
+	}
+	extra, waiting := len(holders), 0
+	for _, p := range append(broken, healthy...) {
+		why := reason.Reason{Code: reason.OutdatedPod, Object: p.Node.Name}
+		if len(p.Pods) == 1 && extra < d.surge && d.create(p, why) {
+			extra++
+			continue
+		}
+		waiting++
+	}
+	if waiting > 0 {
+		d.plan.Reasons = append(d.plan.Reasons, held(reason.SurgeHeld, extra, d.surge, holders))
+	}
+	d.warnHostPorts()
+}
+
+// warnHostPorts says that a surge cannot end while old and new want one port.
+func (d *decider) warnHostPorts() {
+	for _, container := range d.set.Spec.Template.Spec.Containers {
+		for _, port := range container.Ports {
+			if port.HostPort != 0 {
+				d.plan.Reasons = append(d.plan.Reasons, reason.Reason{Code: reason.HostPortSurge, Object: container.Name})
+				return
+			}
+		}
+	}
+}
+
+// held says what an update waits for, naming the first few of the nodes.
+func held(code reason.Code, count, budget int, holders []*place) reason.Reason {
+	const named = 5
+	var names []string
+	for _, p := range holders {
+		if len(names) == named {
+			names = append(names, "and "+strconv.Itoa(len(holders)-named)+" more")
+			break
+		}
+		names = append(names, p.Node.Name)
+	}
+	return reason.Reason{Code: code, Count: count, Asked: strconv.Itoa(budget), Object: strings.Join(names, ", ")}
+}
