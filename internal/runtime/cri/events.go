@@ -25,9 +25,14 @@ const (
 	relist = time.Second
 )
 
+// errNoEvents says that a runtime has the call for events but does not send any.
+var errNoEvents = errors.New("the runtime sends no events")
+
 // Events announces changes until ctx ends, then closes the channel. Sources are
-// tried in order: CRI's own events; containerd's event service; and where there
-// is neither, a hint that anything may have changed every second.
+// tried in order: containerd's event service; CRI's own events; and where there
+// is neither, a hint that anything may have changed every second. containerd's
+// service comes first because containerd 1.7 gives each CRI event to one of its
+// listeners only, which may be the dead connection of a former agent.
 func (c *Client) Events(ctx context.Context) <-chan runtime.Event {
 	out := make(chan runtime.Event)
 	h := newHints()
@@ -66,7 +71,7 @@ func (c *Client) follow(ctx context.Context, h *hints) {
 }
 
 func (c *Client) followOnce(ctx context.Context, h *hints, connected func()) error {
-	for _, read := range []source{c.readCRIEvents, c.readContainerdEvents} {
+	for _, read := range []source{c.readContainerdEvents, c.readCRIEvents} {
 		err := read(ctx, h, connected)
 		if !unsupported(err) {
 			return err
@@ -79,13 +84,16 @@ func (c *Client) followOnce(ctx context.Context, h *hints, connected func()) err
 			return ctx.Err()
 		}
 		if _, err := c.Info(ctx); err != nil {
-			return err
+			return err // looking for events again, should it come back as another
 		}
 		h.add(runtime.Event{At: time.Now()})
 	}
 }
 
 func unsupported(err error) bool {
+	if errors.Is(err, errNoEvents) {
+		return true
+	}
 	var answered interface{ GRPCStatus() *status.Status }
 	return errors.As(err, &answered) && answered.GRPCStatus().Code() == codes.Unimplemented
 }

@@ -8,10 +8,10 @@ import (
 	events "github.com/containerd/containerd/api/events"
 	eventservice "github.com/containerd/containerd/api/services/events/v1"
 	containerd "github.com/containerd/containerd/api/types"
+	"github.com/containerd/typeurl/v2"
 	"google.golang.org/grpc/metadata"
 	"k8s.io/apimachinery/pkg/util/uuid"
 
-	"github.com/containerd/typeurl/v2"
 	"muster.dev/muster/internal/runtime"
 )
 
@@ -28,6 +28,7 @@ var filters = []string{
 	`namespace==k8s.io,topic=="/tasks/start"`,
 	`namespace==k8s.io,topic=="/tasks/exit"`,
 	`namespace==k8s.io,topic=="/tasks/oom"`,
+	`namespace==k8s.io,topic=="/sandboxes/exit"`,
 	`namespace==k8s.io,topic=="/containers/create"`,
 	`namespace==k8s.io,topic=="/containers/delete"`,
 	`namespace==k8s.io,topic=="` + markTopic + `"`,
@@ -86,6 +87,10 @@ func (c *Client) take(ctx context.Context, envelope *containerd.Envelope, owners
 			return // the end of a command run inside, such as a probe's
 		}
 		owner, e := hint(event.ContainerID)
+		settle.add(e, ended(owner))
+	case *events.SandboxExit:
+		owner, e := hint(event.SandboxID)
+		owner.sandbox = true
 		settle.add(e, ended(owner))
 	case *events.TaskOOM:
 		owner, e := hint(event.ContainerID)

@@ -2,7 +2,9 @@ package cri
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -33,13 +35,19 @@ func (c *Client) readCRIEvents(ctx context.Context, h *hints, connected func()) 
 	if err != nil {
 		return fmt.Errorf("subscribing to container events: %w", err)
 	}
+	opened, heard := time.Now(), false
 	defer time.AfterFunc(accepted, connected).Stop()
 	defer time.AfterFunc(subscribed, connected).Stop()
 	for {
 		event, err := stream.Recv()
+		// CRI-O ends the stream at once when its events are switched off.
+		if errors.Is(err, io.EOF) && !heard && time.Since(opened) < subscribed {
+			return errNoEvents
+		}
 		if err != nil {
 			return fmt.Errorf("reading container events: %w", err)
 		}
+		heard = true
 		h.add(runtime.Event{PodUID: podOfEvent(event), ContainerID: event.ContainerId, At: at(event.CreatedAt)})
 	}
 }
