@@ -21,6 +21,8 @@ import (
 	"google.golang.org/grpc/status"
 	"k8s.io/apimachinery/pkg/util/wait"
 	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"muster.dev/muster/internal/host/pause"
 )
 
 // SandboxImage is the name of the image that holds a Pod's namespaces. muster
@@ -69,7 +71,7 @@ func importArchive(ctx context.Context, conn *grpc.ClientConn, archive string) (
 
 // sandboxImage builds the sandbox image for this machine's processor.
 func sandboxImage() (image, error) {
-	program, err := pauseProgram(runtime.GOARCH)
+	program, err := pause.Program(runtime.GOARCH)
 	if err != nil {
 		return image{}, err
 	}

@@ -5,22 +5,19 @@ import (
 	"bytes"
 	"compress/gzip"
 	"crypto/sha256"
-	"debug/elf"
 	"encoding/hex"
 	"encoding/json"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
-	"time"
 
-	"golang.org/x/sys/unix"
 	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"muster.dev/muster/internal/host/pause"
 )
 
 // files are the contents of a tar, in this order.
@@ -65,7 +62,7 @@ func asJSON(t *testing.T, value any) []byte {
 // and as an OCI layout.
 func holdImage(t *testing.T, name string, compress bool) (docker, oci []byte) {
 	t.Helper()
-	program, err := pauseProgram(runtime.GOARCH)
+	program, err := pause.Program(runtime.GOARCH)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -148,60 +145,6 @@ func TestReadArchive(t *testing.T) {
 	}
 }
 
-func TestPauseProgramIsAnExecutable(t *testing.T) {
-	for arch, machine := range map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64} {
-		program, err := pauseProgram(arch)
-		if err != nil {
-			t.Fatal(err)
-		}
-		file, err := elf.NewFile(bytes.NewReader(program))
-		if err != nil {
-			t.Fatalf("%s: %v", arch, err)
-		}
-		segment := file.Progs[0]
-		if file.Machine != machine || file.Type != elf.ET_EXEC || segment.Filesz != uint64(len(program)) ||
-			file.Entry < segment.Vaddr || file.Entry >= segment.Vaddr+segment.Memsz {
-			t.Errorf("%s: %+v, %+v", arch, file.FileHeader, segment.ProgHeader)
-		}
-	}
-	if _, err := pauseProgram("pdp11"); err == nil {
-		t.Error("a processor nobody knows has a program")
-	}
-}
-
-func TestPauseProgramEndsOnSignals(t *testing.T) {
-	program, err := pauseProgram(runtime.GOARCH)
-	if err != nil {
-		t.Skip(err)
-	}
-	name := filepath.Join(t.TempDir(), "pause")
-	if err := os.WriteFile(name, program, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	for _, signal := range []unix.Signal{unix.SIGTERM, unix.SIGINT} {
-		command := exec.Command(name)
-		if err := command.Start(); err != nil {
-			t.Fatal(err)
-		}
-		// Its only sleep is the wait for a signal.
-		waitFor(t, "the program waits", func() bool {
-			text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(command.Process.Pid), "status"))
-			return err == nil && strings.Contains(string(text), "State:\tS")
-		})
-		for _, ignored := range []unix.Signal{unix.SIGCHLD, unix.SIGWINCH} {
-			if err := command.Process.Signal(ignored); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if err := command.Process.Signal(signal); err != nil {
-			t.Fatal(err)
-		}
-		if err := command.Wait(); err != nil {
-			t.Errorf("after %v: %v", signal, err)
-		}
-	}
-}
-
 func TestImportRunsAndEndsOnTerm(t *testing.T) {
 	options := realOptions(t, "10.213.5.0/24")
 	if _, err := Import(t.Context(), options, "none.tar"); err == nil || !strings.Contains(err.Error(), "muster up") {
@@ -244,17 +187,5 @@ func TestImportRunsAndEndsOnTerm(t *testing.T) {
 	// As process 1 it ends by itself with 0; had it ignored SIGTERM, 137.
 	if status.Status.ExitCode != 0 || status.Status.State != cri.ContainerState_CONTAINER_EXITED {
 		t.Errorf("after SIGTERM: %s with exit code %d", status.Status.State, status.Status.ExitCode)
-	}
-}
-
-// waitFor waits for a condition that nothing announces.
-func waitFor(t *testing.T, what string, met func() bool) {
-	t.Helper()
-	deadline := time.Now().Add(10 * time.Second)
-	for !met() {
-		if time.Now().After(deadline) {
-			t.Fatalf("waiting until %s: it does not happen", what)
-		}
-		time.Sleep(time.Millisecond)
 	}
 }

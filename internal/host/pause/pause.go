@@ -1,4 +1,6 @@
-package host
+// Package pause owns the program that holds a Pod's namespaces open. It only
+// writes the program out; packing and storing it are its callers' business.
+package pause
 
 import (
 	"bytes"
@@ -21,7 +23,7 @@ import (
 //
 // The two structures it points to, a sigaction{SIG_IGN} and a signal set, stand
 // directly behind the code.
-var pauseCode = map[string]struct {
+var programs = map[string]struct {
 	machine uint16 // ELF's number for the processor
 	code    []byte
 }{
@@ -81,10 +83,11 @@ func words(instructions ...uint32) []byte {
 	return code
 }
 
-// pauseProgram is the sandbox's program for a processor, by Go's name for it: a
-// static executable of one read-only segment.
-func pauseProgram(arch string) ([]byte, error) {
-	program, known := pauseCode[arch]
+// Program is the sandbox's program for a processor, by Go's name for it: a
+// static executable of one read-only segment. It is an error where nobody has
+// written the code for the processor.
+func Program(arch string) ([]byte, error) {
+	program, known := programs[arch]
 	if !known {
 		return nil, fmt.Errorf("building the sandbox program: no code for processor %q", arch)
 	}
