@@ -1,0 +1,188 @@
+package apiserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"strconv"
+	"time"
+
+	apiextensions "k8s.io/apiextensions-apiserver/pkg/apiserver"
+	"k8s.io/apimachinery/pkg/util/wait"
+	genericfilters "k8s.io/apiserver/pkg/endpoints/filters"
+	genericapiserver "k8s.io/apiserver/pkg/server"
+	"k8s.io/apiserver/pkg/util/notfoundhandler"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	controlplane "k8s.io/kubernetes/pkg/controlplane/apiserver"
+)
+
+const (
+	// readyPoll is how often a starting server is asked whether it is ready.
+	readyPoll = 20 * time.Millisecond
+	// connectionGrace is how long open connections get when the server stops;
+	// streams such as followed logs are cut then.
+	connectionGrace = 5 * time.Second
+)
+
+// Server is a running API server.
+type Server struct {
+	// URL is where the world reaches it, for example https://10.0.0.5:6443.
+	URL string
+	// CA is the certificate, as PEM, that vouches for it.
+	CA []byte
+
+	client  *rest.Config
+	stop    context.CancelFunc
+	stopped chan struct{}
+	failure error // read after stopped
+}
+
+// Start puts the API server together and returns when it is ready. The context
+// bounds the start only; Shutdown ends the server.
+func Start(ctx context.Context, o Options) (*Server, error) {
+	s, err := o.prepare()
+	if err != nil {
+		return nil, fmt.Errorf("starting the API server: %w", err)
+	}
+	server, err := start(ctx, s)
+	if err != nil {
+		return nil, fmt.Errorf("starting the API server: %w", errors.Join(err, closeListener(s.listener)))
+	}
+	return server, nil
+}
+
+// closeListener closes a listener that a stopped server may have closed already.
+func closeListener(l net.Listener) error {
+	if err := l.Close(); !errors.Is(err, net.ErrClosed) {
+		return err
+	}
+	return nil
+}
+
+func start(ctx context.Context, s *settings) (*Server, error) {
+	a, err := assemble(s)
+	if err != nil {
+		return nil, err
+	}
+	ca, err := s.PKI.Server.PEM()
+	if err != nil {
+		return nil, err
+	}
+	generic, err := a.build()
+	if err != nil {
+		return nil, err
+	}
+	server := &Server{
+		URL:     "https://" + net.JoinHostPort(s.Advertise.String(), strconv.Itoa(s.port)),
+		CA:      ca,
+		client:  a.generic.LoopbackClientConfig,
+		stopped: make(chan struct{}),
+	}
+	var run context.Context
+	run, server.stop = context.WithCancel(context.Background())
+	prepared := generic.PrepareRun()
+	a.local.serve(generic.Handler)
+	go func() {
+		defer close(server.stopped)
+		server.failure = prepared.RunWithContext(run)
+	}()
+	if err := server.waitReady(ctx); err != nil {
+		server.stop()
+		<-server.stopped
+		return nil, errors.Join(err, server.failure)
+	}
+	return server, nil
+}
+
+// build makes the server for custom kinds and, in front of it, the one for
+// built-in kinds; what one does not know it hands to the next.
+func (a *assembly) build() (*genericapiserver.GenericAPIServer, error) {
+	notFound := notfoundhandler.New(a.generic.Serializer, genericfilters.NoMuxAndDiscoveryIncompleteKey)
+	custom, err := a.custom.Complete().New(genericapiserver.NewEmptyDelegateWithCustomHandler(notFound))
+	if err != nil {
+		return nil, fmt.Errorf("making the server for custom kinds: %w", err)
+	}
+	completed := a.builtin.Complete()
+	builtin, err := completed.New(controlplane.KubeAPIServer, custom.GenericAPIServer)
+	if err != nil {
+		return nil, fmt.Errorf("making the server for built-in kinds: %w", err)
+	}
+	client, err := kubernetes.NewForConfig(a.generic.LoopbackClientConfig)
+	if err != nil {
+		return nil, fmt.Errorf("making the server's own client: %w", err)
+	}
+	if err := a.install(completed, builtin, custom, client); err != nil {
+		return nil, err
+	}
+	builtin.GenericAPIServer.ShutdownTimeout = connectionGrace
+	return builtin.GenericAPIServer, nil
+}
+
+// install adds the kinds, the Service in front and the descriptions of it all.
+func (a *assembly) install(c controlplane.CompletedConfig, builtin *controlplane.Server, custom *apiextensions.CustomResourceDefinitions, client kubernetes.Interface) error {
+	providers, err := storageProviders(c, a.settings, client)
+	if err != nil {
+		return fmt.Errorf("preparing the stores: %w", err)
+	}
+	if err := builtin.InstallAPIs(providers...); err != nil {
+		return fmt.Errorf("installing the kinds: %w", err)
+	}
+	server := builtin.GenericAPIServer
+	if err := addServiceHooks(server, c, a.settings, client); err != nil {
+		return err
+	}
+	orderDiscovery(server)
+	installOpenAPI(a.generic, server, custom)
+	return listCustomGroups(server, custom)
+}
+
+// waitReady returns when /readyz passes. When it never does, the error says what
+// it was still waiting for.
+func (s *Server) waitReady(ctx context.Context) error {
+	client, err := kubernetes.NewForConfig(s.client)
+	if err != nil {
+		return fmt.Errorf("making the client that waits for readiness: %w", err)
+	}
+	var answer []byte
+	err = wait.PollUntilContextCancel(ctx, readyPoll, true, func(ctx context.Context) (bool, error) {
+		select {
+		case <-s.stopped:
+			return false, errors.New("it stopped while starting")
+		default:
+		}
+		var status int
+		answer, _ = client.Discovery().RESTClient().Get().AbsPath("/readyz").Param("verbose", "").
+			Do(ctx).StatusCode(&status).Raw()
+		return status == http.StatusOK, nil
+	})
+	if err != nil {
+		return fmt.Errorf("waiting for readiness: %w; it last answered: %s", err, answer)
+	}
+	return nil
+}
+
+// Client is a configuration for clients in this process: straight into the
+// server, without a network, with the rights of the cluster's owner.
+func (s *Server) Client() *rest.Config { return rest.CopyConfig(s.client) }
+
+// Shutdown ends the server: no new requests, then those in flight are answered,
+// then watches and connections are closed. It returns when all has ended, or with
+// an error when ctx does first; the store may be closed only after the former.
+func (s *Server) Shutdown(ctx context.Context) error {
+	s.stop()
+	select {
+	case <-s.stopped:
+		if s.failure != nil {
+			return fmt.Errorf("stopping the API server: %w", s.failure)
+		}
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("stopping the API server: %w", ctx.Err())
+	}
+}
+
+// Done is closed when the server has ended, by Shutdown or by a failure.
+func (s *Server) Done() <-chan struct{} { return s.stopped }
