@@ -25,3 +25,16 @@ var (
 	// errors above when they come from PullImage.
 	ErrPullFailed = errors.New("image pull failed")
 )
+
+// WithKind gives err kinds, for errors.Is, and leaves its text alone: that text ends in
+// Pod statuses, where the runtime's own words serve best.
+func WithKind(err error, kinds ...error) error {
+	return &kindError{error: err, kinds: kinds}
+}
+
+type kindError struct {
+	error
+	kinds []error
+}
+
+func (e *kindError) Unwrap() []error { return append([]error{e.error}, e.kinds...) }

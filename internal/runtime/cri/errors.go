@@ -3,7 +3,6 @@ package cri
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 
 	"google.golang.org/grpc/codes"
@@ -20,18 +19,18 @@ func translate(err error) error {
 	if !ok {
 		return err
 	}
-	message := errors.New(s.Message())
+	words := errors.New(s.Message())
 	switch s.Code() {
 	case codes.Unavailable:
-		return fmt.Errorf("%w: %w", runtime.ErrUnreachable, message)
+		return runtime.WithKind(words, runtime.ErrUnreachable)
 	case codes.NotFound:
-		return fmt.Errorf("%w: %w", runtime.ErrNotFound, message)
+		return runtime.WithKind(words, runtime.ErrNotFound)
 	case codes.DeadlineExceeded:
-		return fmt.Errorf("%w: %w: %w", runtime.ErrTimedOut, context.DeadlineExceeded, message)
+		return runtime.WithKind(words, runtime.ErrTimedOut, context.DeadlineExceeded)
 	case codes.Canceled:
-		return fmt.Errorf("%w: %w", context.Canceled, message)
+		return runtime.WithKind(words, context.Canceled)
 	}
-	return fmt.Errorf("%w (%s)", message, s.Code())
+	return words
 }
 
 // registryDown are the words, in containerd's and CRI-O's pull errors, of a
@@ -61,25 +60,21 @@ var imageMissing = []string{
 	"repository does not exist",
 }
 
-// translatePull gives a failed pull its kind. It comes after translate, which
-// does not know that a missing thing here is an image.
+// translatePull gives a failed pull its kinds. It comes after translate; what the
+// pull did not find is the image.
 func translatePull(err error) error {
-	if errors.Is(err, runtime.ErrUnreachable) || errors.Is(err, context.Canceled) {
-		return err
-	}
 	words := err.Error()
-	kind := error(nil)
 	switch {
+	case errors.Is(err, runtime.ErrUnreachable), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return err
 	case strings.Contains(words, crierrors.ErrSignatureValidationFailed.Error()):
-		kind = runtime.ErrSignatureInvalid
+		return runtime.WithKind(err, runtime.ErrPullFailed, runtime.ErrSignatureInvalid)
 	case containsAny(words, registryDown):
-		kind = runtime.ErrRegistryUnavailable
+		return runtime.WithKind(err, runtime.ErrPullFailed, runtime.ErrRegistryUnavailable)
 	case errors.Is(err, runtime.ErrNotFound), containsAny(words, imageMissing):
-		kind = runtime.ErrImageNotFound
-	default:
-		return fmt.Errorf("%w: %w", runtime.ErrPullFailed, err)
+		return runtime.WithKind(err, runtime.ErrPullFailed, runtime.ErrImageNotFound)
 	}
-	return fmt.Errorf("%w: %w: %w", runtime.ErrPullFailed, kind, err)
+	return runtime.WithKind(err, runtime.ErrPullFailed)
 }
 
 func containsAny(s string, parts []string) bool {

@@ -56,7 +56,7 @@ func imageOf(i *cri.Image) runtime.Image {
 // PullImage fetches an image and returns its reference.
 func (c *Client) PullImage(ctx context.Context, name string, auth *cri.AuthConfig, sandbox *cri.PodSandboxConfig) (string, error) {
 	if _, err := reference.ParseAnyReference(name); err != nil {
-		return "", fmt.Errorf("pulling image %q: %w: %w", name, runtime.ErrInvalidImageName, err)
+		return "", fmt.Errorf("pulling image %q: %w", name, runtime.WithKind(err, runtime.ErrInvalidImageName))
 	}
 	answer, err := callWithin(ctx, c.options.LongTimeout, "pulling image "+name, c.images.PullImage,
 		&cri.PullImageRequest{Image: &cri.ImageSpec{Image: name, UserSpecifiedImage: name}, Auth: auth, SandboxConfig: sandbox})

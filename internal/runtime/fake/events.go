@@ -10,7 +10,7 @@ import (
 
 // backlog is how many hints wait for a slow receiver before they become one that
 // says anything may have changed.
-const backlog = 64
+const backlog = 16
 
 type subscriber struct {
 	out chan runtime.Event

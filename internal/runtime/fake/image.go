@@ -57,7 +57,7 @@ func (r *Runtime) Images(ctx context.Context) ([]runtime.Image, error) {
 func (r *Runtime) PullImage(ctx context.Context, name string, _ *cri.AuthConfig, _ *cri.PodSandboxConfig) (string, error) {
 	doing := "pulling image " + name
 	if _, err := reference.ParseDockerRef(name); err != nil {
-		return "", fmt.Errorf("%s: %w: %w", doing, runtime.ErrInvalidImageName, err)
+		return "", fmt.Errorf("%s: %w", doing, runtime.WithKind(err, runtime.ErrInvalidImageName))
 	}
 	if err := r.enter(ctx, doing); err != nil {
 		return "", err
@@ -70,7 +70,7 @@ func (r *Runtime) PullImage(ctx context.Context, name string, _ *cri.AuthConfig,
 		return "", fmt.Errorf("%s: %w", doing, err)
 	}
 	if pull.Failure != nil {
-		return "", fmt.Errorf("%s: %w: %w", doing, runtime.ErrPullFailed, pull.Failure)
+		return "", fmt.Errorf("%s: %w", doing, runtime.WithKind(pull.Failure, runtime.ErrPullFailed))
 	}
 	if err := r.enter(ctx, doing); err != nil {
 		return "", err
