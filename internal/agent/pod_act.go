@@ -1,0 +1,100 @@
+package agent
+
+import (
+	"context"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"muster.dev/muster/internal/podplan"
+)
+
+// act starts what was decided. Actions that were going on when the observation
+// began are left alone: their end has not been seen yet, and wakes the worker.
+// written says that the API has acknowledged the present status.
+func (w *worker) act(ctx context.Context, pod *v1.Pod, seen podplan.Observed, d podplan.Decision, busy map[job]bool, written bool) {
+	for _, action := range d.Actions {
+		if action.Verb == podplan.Release && (!written || len(busy) > 0) {
+			continue // the last status comes first, and nothing may be under way
+		}
+		w.do(ctx, pod, seen, action, busy)
+	}
+	w.keepVolumesFresh(ctx, pod, busy, seen.Volumes.Ready && !d.Terminal && seen.Terminating == nil)
+}
+
+func (w *worker) do(ctx context.Context, pod *v1.Pod, seen podplan.Observed, a podplan.Action, busy map[job]bool) {
+	id := job{verb: a.Verb, what: a.ID}
+	if a.Container != "" && (a.Verb == podplan.StartContainer || a.Verb == podplan.PullImage) {
+		id.what = a.Container
+	}
+	switch a.Verb {
+	case podplan.PrepareVolumes:
+		w.spawn(ctx, id, busy, func(ctx context.Context) error { return w.prepareVolumes(ctx, pod) })
+	case podplan.RunSandbox:
+		w.startSandbox(ctx, id, busy, pod, a)
+	case podplan.PullImage:
+		w.spawn(ctx, id, busy, func(ctx context.Context) error { return w.pullImage(ctx, pod, a) })
+	case podplan.StartContainer:
+		// Not cut off half way when the agent stops: create and start are short.
+		w.spawn(context.WithoutCancel(ctx), id, busy, func(ctx context.Context) error { return w.startContainer(ctx, pod, seen, a) })
+	case podplan.StopContainer:
+		w.stopContainer(ctx, pod, seen, a, busy)
+	case podplan.RemoveContainer:
+		w.spawn(ctx, id, busy, func(ctx context.Context) error { return w.removeContainer(ctx, pod, seen, a) })
+	case podplan.StopSandbox:
+		w.spawn(ctx, id, busy, func(ctx context.Context) error { return w.runtime.StopSandbox(ctx, a.ID) })
+	case podplan.RemoveSandbox:
+		w.spawn(ctx, id, busy, func(ctx context.Context) error { return w.removeSandbox(ctx, pod, seen, a) })
+	case podplan.Release:
+		if !w.isReleased() || seen.Terminating != nil {
+			w.spawn(ctx, id, busy, func(ctx context.Context) error { return w.release(ctx, pod, seen) })
+		}
+	default:
+		panic("podplan decided on a verb the agent does not know: " + string(a.Verb))
+	}
+}
+
+// spawn runs a job beside the loop and wakes it at the end. A job that fails is
+// put off; one that was going on when the observation began is not run again.
+func (w *worker) spawn(ctx context.Context, id job, busy map[job]bool, work func(context.Context) error) {
+	if busy[id] || !w.jobs.due(id, w.clock.Now()) {
+		return
+	}
+	w.jobs.start(id, func() {
+		began := w.clock.Now()
+		if err := work(ctx); err != nil {
+			w.jobs.failed(id, w.clock.Now())
+			if ctx.Err() == nil {
+				w.log.Warn("A step of the Pod failed, will retry", "step", id.verb, "of", id.what, "took", w.clock.Since(began), "err", err)
+			}
+			return
+		}
+		w.jobs.succeeded(id)
+		w.log.Debug("A step of the Pod is done", "step", id.verb, "of", id.what, "took", w.clock.Since(began))
+	}, w.poke)
+}
+
+// stopContainer ends a container. A second stop with a clearly earlier end may
+// overtake the first: a force deletion does not wait for the old grace period.
+func (w *worker) stopContainer(ctx context.Context, pod *v1.Pod, seen podplan.Observed, a podplan.Action, busy map[job]bool) {
+	now := w.clock.Now()
+	retried := job{verb: a.Verb, what: a.ID}
+	if !w.jobs.due(retried, now) {
+		return
+	}
+	end := now.Add(a.Grace)
+	first, ok := w.stops.claim(a.ID, end)
+	if !ok {
+		return
+	}
+	id := job{verb: a.Verb, what: a.ID + " by " + end.UTC().Format(time.RFC3339Nano)}
+	w.spawn(ctx, id, busy, func(ctx context.Context) error {
+		err := w.endContainer(ctx, pod, seen, a, first)
+		if err != nil {
+			w.stops.forget(a.ID)
+			w.jobs.failed(retried, w.clock.Now())
+			w.jobs.succeeded(id)
+		}
+		return err
+	})
+}

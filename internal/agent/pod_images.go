@@ -1,0 +1,81 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"maps"
+
+	"github.com/distribution/reference"
+	v1 "k8s.io/api/core/v1"
+
+	"muster.dev/muster/internal/podplan"
+	"muster.dev/muster/internal/runtime"
+)
+
+// lookAtImages asks the runtime for the images of containers that do not run.
+// An image once found counts as there until a container cannot be made of it.
+func (w *worker) lookAtImages(ctx context.Context, pod *v1.Pod, found runtime.Pod) error {
+	running := map[string]bool{}
+	for _, c := range found.Containers {
+		running[c.Name] = running[c.Name] || c.State == runtime.Running
+	}
+	for name, image := range containerImages(pod) {
+		w.mu.Lock()
+		state, known := w.images[name]
+		w.mu.Unlock()
+		if state.Present || state.Invalid || (running[name] && known) {
+			continue
+		}
+		invalid := !validImage(image)
+		present := false
+		if !invalid {
+			got, err := w.runtime.Image(ctx, image)
+			if err != nil {
+				return fmt.Errorf("looking up image %s: %w", image, err)
+			}
+			present = got != nil
+		}
+		w.changeImage(name, func(s *podplan.ImageState) { s.Present, s.Invalid = present, invalid })
+	}
+	return nil
+}
+
+// changeImage updates what is known of a container's image; any goroutine may call it.
+func (w *worker) changeImage(container string, change func(*podplan.ImageState)) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	state, known := w.images[container]
+	if !known {
+		state.PulledFor = -1
+	}
+	change(&state)
+	w.images[container] = state
+}
+
+// containerImages is the image name of every container of the Pod, by container name.
+func containerImages(pod *v1.Pod) map[string]string {
+	all := map[string]string{}
+	for _, list := range [][]v1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for _, c := range list {
+			all[c.Name] = c.Image
+		}
+	}
+	maps.DeleteFunc(all, func(_, image string) bool { return image == "" })
+	return all
+}
+
+func validImage(name string) bool {
+	_, err := reference.ParseDockerRef(name)
+	return err == nil
+}
+
+func findContainer(pod *v1.Pod, name string) *v1.Container {
+	for _, list := range [][]v1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for i := range list {
+			if list[i].Name == name {
+				return &list[i]
+			}
+		}
+	}
+	return nil
+}

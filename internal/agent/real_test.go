@@ -1,0 +1,158 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+
+	"muster.dev/muster/internal/runtime/cri"
+	"muster.dev/muster/internal/runtime/runtimetest"
+)
+
+// TestRealPod runs a Pod with init steps on a real containerd, from its API
+// object to Ready and back to nothing.
+func TestRealPod(t *testing.T) {
+	machine := startMachine(t)
+	stop := machine.start(t)
+	defer stop()
+	shared := func(c *v1.Container) {
+		c.VolumeMounts = []v1.VolumeMount{{Name: "work", MountPath: "/work"}}
+	}
+	pod := testPod(inits("first", "second"), apps("main"), func(pod *v1.Pod) {
+		pod.Spec.Volumes = []v1.Volume{{Name: "work", VolumeSource: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{}}}}
+		for i, args := range [][]string{
+			{"print", "one", "write", "/work/one", "1", "write", "/dev/termination-log", "first is done"},
+			{"print", "two", "write", "/work/two", "2"},
+		} {
+			pod.Spec.InitContainers[i].Args = args
+			shared(&pod.Spec.InitContainers[i])
+		}
+		pod.Spec.Containers[0].Args = []string{"print", "up", "wait", "0"}
+		shared(&pod.Spec.Containers[0])
+	})
+	useImage(pod, runtimetest.ProgImage)
+	machine.api.create(t, pod)
+	running := machine.await(t, pod, "Ready", isReady)
+
+	for i, name := range []string{"first", "second"} {
+		s := running.Status.InitContainerStatuses[i]
+		if s.Name != name || s.State.Terminated == nil || s.State.Terminated.ExitCode != 0 || s.RestartCount != 0 {
+			t.Errorf("init step %s: %+v", name, s)
+		}
+	}
+	first, second := running.Status.InitContainerStatuses[0].State.Terminated, running.Status.InitContainerStatuses[1].State.Terminated
+	if second.StartedAt.Before(&first.FinishedAt) {
+		t.Errorf("the second step started at %v, before the first ended at %v", second.StartedAt, first.FinishedAt)
+	}
+	if first.Message != "first is done" {
+		t.Errorf("termination message %q", first.Message)
+	}
+	link := filepath.Join(machine.config.ContainerLogsDir, fmt.Sprintf("%s_default_main-%s.log", pod.Name,
+		strings.TrimPrefix(running.Status.ContainerStatuses[0].ContainerID, "containerd://")))
+	if text, err := os.ReadFile(link); err != nil || !strings.HasSuffix(string(text), " stdout F up\n") {
+		t.Errorf("log by its link: %q, %v", text, err)
+	}
+
+	machine.api.delete(t, pod, 5)
+	machine.awaitGone(t, pod)
+	for _, path := range []string{
+		filepath.Join(machine.config.RootDir, "pods", string(pod.UID)),
+		filepath.Join(machine.config.RootDir, "journals", string(pod.UID)),
+		filepath.Join(machine.config.PodLogsDir, "default_"+pod.Name+"_"+string(pod.UID)), link,
+	} {
+		if _, err := os.Lstat(path); !os.IsNotExist(err) {
+			t.Errorf("%s is still there: %v", path, err)
+		}
+	}
+}
+
+// realMachine is a containerd, an API and the agent's folders, which outlive agents.
+type realMachine struct {
+	api        *fakeAPI
+	containerd *runtimetest.Containerd
+	config     Config
+}
+
+func startMachine(t *testing.T) *realMachine {
+	t.Helper()
+	ctd := runtimetest.StartContainerd(t)
+	dir := t.TempDir()
+	api := newFakeAPI()
+	return &realMachine{api: api, containerd: ctd, config: Config{
+		NodeName: "n1", NodeIPs: []net.IP{net.IPv4(127, 0, 0, 1)}, client: api,
+		RootDir: filepath.Join(dir, "root"), PodLogsDir: filepath.Join(dir, "pods"), ContainerLogsDir: filepath.Join(dir, "containers"),
+		CgroupParent: ctd.CgroupParent, APIHost: "127.0.0.1", APIPort: 6443,
+	}}
+}
+
+// start starts an agent; the result ends it and waits.
+func (m *realMachine) start(t *testing.T) (stop func()) {
+	t.Helper()
+	client, err := cri.New(cri.Options{Endpoint: m.containerd.Endpoint})
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := m.config
+	config.Runtime = client
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- Run(ctx, config) }()
+	return func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("the agent ended with %v", err)
+		}
+		if err := client.Close(); err != nil {
+			t.Errorf("closing the runtime client: %v", err)
+		}
+	}
+}
+
+func (m *realMachine) await(t *testing.T, pod *v1.Pod, what string, ok func(*v1.Pod) bool) *v1.Pod {
+	t.Helper()
+	var got *v1.Pod
+	runtimetest.Await(t, fmt.Sprintf("pod %s: %s", pod.Name, what), func() (bool, string) {
+		got = m.api.get(pod)
+		return got != nil && ok(got), describe(got)
+	})
+	return got
+}
+
+func (m *realMachine) awaitGone(t *testing.T, pod *v1.Pod) {
+	t.Helper()
+	runtimetest.Await(t, "pod "+pod.Name+" to be gone", func() (bool, string) {
+		_, err := os.Stat(filepath.Join(m.config.RootDir, "journals", string(pod.UID)))
+		got := m.api.get(pod)
+		return got == nil && os.IsNotExist(err), describe(got)
+	})
+}
+
+func useImage(pod *v1.Pod, image string) {
+	for _, list := range [][]v1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for i := range list {
+			list[i].Image = image
+		}
+	}
+}
+
+func isReady(pod *v1.Pod) bool {
+	for _, c := range pod.Status.Conditions {
+		if c.Type == v1.PodReady {
+			return c.Status == v1.ConditionTrue
+		}
+	}
+	return false
+}
+
+func describe(pod *v1.Pod) string {
+	if pod == nil {
+		return "no such Pod"
+	}
+	return fmt.Sprintf("%+v", pod.Status)
+}
