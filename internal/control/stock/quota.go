@@ -1,0 +1,63 @@
+package stock
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"k8s.io/apiserver/pkg/quota/v1/generic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/kubernetes/pkg/controller"
+	"k8s.io/kubernetes/pkg/controller/clusterroleaggregation"
+	"k8s.io/kubernetes/pkg/controller/resourcequota"
+	"k8s.io/kubernetes/pkg/quota/v1/install"
+)
+
+// quotaResync is how often a quota's usage is counted anew.
+const quotaResync = 5 * time.Minute
+
+// newQuota counts what each quota's namespace uses.
+func newQuota(ctx context.Context, w *world) ([]loop, error) {
+	client, err := kubernetes.NewForConfig(w.config("resourcequota-controller"))
+	if err != nil {
+		return nil, err
+	}
+	lister := generic.ListerFuncForResourceFunc(w.objects.ForResource)
+	evaluators, err := install.NewQuotaConfigurationForControllers(lister, w.objects)
+	if err != nil {
+		return nil, fmt.Errorf("making the quota evaluators: %w", err)
+	}
+	discover := client.Discovery().ServerPreferredNamespacedResources
+	c, err := resourcequota.NewController(ctx, &resourcequota.ControllerOptions{
+		QuotaClient:               client.CoreV1(),
+		ResourceQuotaInformer:     w.objects.Core().V1().ResourceQuotas(),
+		ResyncPeriod:              controller.StaticResyncPeriodFunc(quotaResync),
+		InformerFactory:           w.either,
+		ReplenishmentResyncPeriod: controller.StaticResyncPeriodFunc(resync),
+		DiscoveryFunc:             discover,
+		IgnoredResourcesFunc:      evaluators.IgnoredResources,
+		InformersStarted:          w.started,
+		Registry:                  generic.NewRegistry(evaluators.Evaluators()),
+		UpdateFilter:              install.DefaultUpdateFilter(),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("making the quota controller: %w", err)
+	}
+	return []loop{{"quota", func(ctx context.Context) {
+		var both sync.WaitGroup
+		both.Go(func() { c.Run(ctx, workers) })
+		both.Go(func() { c.Sync(ctx, discover, discoveryPeriod) })
+		both.Wait()
+	}}}, nil
+}
+
+// newRoles keeps cluster roles that are the sum of others.
+func newRoles(_ context.Context, w *world) ([]loop, error) {
+	client, err := kubernetes.NewForConfig(w.config("clusterrole-aggregation-controller"))
+	if err != nil {
+		return nil, err
+	}
+	c := clusterroleaggregation.NewClusterRoleAggregation(w.objects.Rbac().V1().ClusterRoles(), client.RbacV1())
+	return []loop{{"cluster role", func(ctx context.Context) { c.Run(ctx, workers) }}}, nil
+}
