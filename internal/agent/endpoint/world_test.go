@@ -1,0 +1,260 @@
+package endpoint
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"encoding/pem"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	authentication "k8s.io/api/authentication/v1"
+	authorization "k8s.io/api/authorization/v1"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/cert"
+	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"muster.dev/muster/internal/runtime"
+)
+
+// node is an endpoint under test with all that is around it.
+type node struct {
+	*Server
+	t      *testing.T
+	pods   *fakePods
+	stream *fakeStreams
+	api    *fakeAPI
+	client *http.Client
+	stop   func()
+}
+
+// startNode runs an endpoint whose API server knows two tokens: "admin" may do
+// everything, "reader" may get nodes/pods.
+func startNode(t *testing.T) *node {
+	t.Helper()
+	n := &node{t: t, pods: newFakePods(), stream: newFakeStreams(t), api: startAPI(t)}
+	dir := t.TempDir()
+	certFile, keyFile := writeCertificate(t, dir)
+	var err error
+	n.Server, err = New(Options{
+		Listen: "127.0.0.1:0", CertFile: certFile, KeyFile: keyFile, ClientCAFile: certFile,
+		Client: &rest.Config{Host: n.api.URL}, NodeName: "node-a", Pods: n.pods, Runtime: n.stream,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- n.Run(ctx) }()
+	n.stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	t.Cleanup(n.stop)
+	n.client = &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: trust(t, certFile)}}}
+	t.Cleanup(n.client.CloseIdleConnections)
+	return n
+}
+
+func writeCertificate(t *testing.T, dir string) (certFile, keyFile string) {
+	t.Helper()
+	certPEM, keyPEM, err := cert.GenerateSelfSignedCertKey("127.0.0.1", nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	certFile, keyFile = filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key")
+	for file, content := range map[string][]byte{certFile: certPEM, keyFile: keyPEM} {
+		if err := os.WriteFile(file, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return certFile, keyFile
+}
+
+func trust(t *testing.T, certFile string) *x509.CertPool {
+	t.Helper()
+	content, err := os.ReadFile(certFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool := x509.NewCertPool()
+	for block, rest := pem.Decode(content); block != nil; block, rest = pem.Decode(rest) {
+		certificate, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pool.AddCert(certificate)
+	}
+	return pool
+}
+
+// get asks for a path with a token (none when empty).
+func (n *node) get(token, path string) (status int, body string) {
+	n.t.Helper()
+	request, err := http.NewRequestWithContext(n.t.Context(), http.MethodGet, "https://"+n.Addr().String()+path, nil)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	if token != "" {
+		request.Header.Set("Authorization", "Bearer "+token)
+	}
+	response, err := n.client.Do(request)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	defer response.Body.Close()
+	var text strings.Builder
+	if _, err := io.Copy(&text, response.Body); err != nil {
+		n.t.Fatal(err)
+	}
+	return response.StatusCode, text.String()
+}
+
+// fakeAPI answers access reviews and remembers the questions.
+type fakeAPI struct {
+	*httptest.Server
+	mu        sync.Mutex
+	questions []authorization.ResourceAttributes
+}
+
+func startAPI(t *testing.T) *fakeAPI {
+	t.Helper()
+	api := &fakeAPI{}
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /apis/authentication.k8s.io/v1/tokenreviews", func(w http.ResponseWriter, r *http.Request) {
+		var review authentication.TokenReview
+		if err := json.NewDecoder(r.Body).Decode(&review); err != nil {
+			t.Error(err)
+		}
+		review.Status.Authenticated = slices.Contains([]string{"admin", "reader"}, review.Spec.Token)
+		review.Status.User.Username = review.Spec.Token
+		reply(t, w, &review)
+	})
+	mux.HandleFunc("POST /apis/authorization.k8s.io/v1/subjectaccessreviews", func(w http.ResponseWriter, r *http.Request) {
+		var review authorization.SubjectAccessReview
+		if err := json.NewDecoder(r.Body).Decode(&review); err != nil {
+			t.Error(err)
+		}
+		asked := *review.Spec.ResourceAttributes
+		api.mu.Lock()
+		api.questions = append(api.questions, asked)
+		api.mu.Unlock()
+		review.Status.Allowed = review.Spec.User == "admin" || (asked.Verb == "get" && asked.Subresource == "pods")
+		reply(t, w, &review)
+	})
+	api.Server = httptest.NewServer(mux)
+	t.Cleanup(api.Close)
+	return api
+}
+
+func reply(t *testing.T, w http.ResponseWriter, object any) {
+	w.Header().Set("Content-Type", "application/json")
+	if err := json.NewEncoder(w).Encode(object); err != nil {
+		t.Error(err)
+	}
+}
+
+func (a *fakeAPI) asked() []string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	var list []string
+	for _, q := range a.questions {
+		list = append(list, q.Verb+" "+q.Resource+"/"+q.Subresource+" "+q.Name)
+	}
+	return list
+}
+
+// fakePods has one Pod, ns/web with the containers app and setup.
+type fakePods struct {
+	mu   sync.Mutex
+	pod  *v1.Pod
+	runs map[string][]Run
+}
+
+func newFakePods() *fakePods {
+	return &fakePods{
+		pod: &v1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web", UID: "u-1"},
+			Spec:       v1.PodSpec{InitContainers: []v1.Container{{Name: "setup"}}, Containers: []v1.Container{{Name: "app"}}},
+		},
+		runs: map[string][]Run{},
+	}
+}
+
+func (f *fakePods) Pod(namespace, name string) (*v1.Pod, bool) {
+	return f.pod, namespace == "ns" && name == "web"
+}
+
+func (f *fakePods) Pods() []*v1.Pod { return []*v1.Pod{f.pod} }
+
+func (f *fakePods) Runs(_ context.Context, _ types.UID, container string) ([]Run, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.runs[container]), nil
+}
+
+func (f *fakePods) Sandbox(context.Context, types.UID) (string, error) { return "sandbox-1", nil }
+
+func (f *fakePods) set(container string, runs ...Run) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.runs[container] = runs
+}
+
+// fakeStreams is a runtime whose streams say back what they are told.
+type fakeStreams struct {
+	runtime.Runtime
+	echo    *httptest.Server
+	mu      sync.Mutex
+	exec    *cri.ExecRequest
+	forward *cri.PortForwardRequest
+}
+
+func newFakeStreams(t *testing.T) *fakeStreams {
+	t.Helper()
+	f := &fakeStreams{}
+	f.echo = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		connection, buffer, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer connection.Close()
+		head := "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: " + r.Header.Get("Upgrade") + "\r\n\r\n"
+		if _, err := connection.Write([]byte(head)); err != nil {
+			t.Error(err)
+			return
+		}
+		_, _ = buffer.WriteTo(connection) // ends when the client or the endpoint hangs up
+	}))
+	t.Cleanup(f.echo.Close)
+	return f
+}
+
+func (f *fakeStreams) Exec(_ context.Context, request *cri.ExecRequest) (*url.URL, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.exec = request
+	return url.Parse(f.echo.URL + "/exec/token")
+}
+
+func (f *fakeStreams) PortForward(_ context.Context, request *cri.PortForwardRequest) (*url.URL, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.forward = request
+	return url.Parse(f.echo.URL + "/forward/token")
+}
