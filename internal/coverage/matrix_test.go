@@ -67,7 +67,7 @@ func compareRank(a, b *v1.Pod) int { return strings.Compare(rank(a), rank(b)) }
 // rank writes who stands for a node first as one comparable word.
 func rank(pod *v1.Pod) string {
 	word := fmt.Sprint(pod.DeletionTimestamp != nil, pod.Spec.NodeName == "")
-	return word + pod.CreationTimestamp.UTC().Format(time.RFC3339) + pod.Name + string(pod.UID)
+	return word + pod.CreationTimestamp.UTC().Format(time.RFC3339) + fmt.Sprint(!coverage.Ready(pod)) + pod.Name + string(pod.UID)
 }
 
 func ranked(pods []*v1.Pod) { slices.SortFunc(pods, compareRank) }

@@ -78,7 +78,8 @@ func podCondition(pod *v1.Pod, kind v1.PodConditionType) *v1.PodCondition {
 }
 
 // inOrder sorts the Pods of a cell so that the first is the one that stands for
-// the node and stays: not being deleted, bound, oldest; the name settles ties.
+// the node and stays: not being deleted, bound, oldest. Of those of one second (the
+// API's clock is no finer) a Ready one comes first; the name settles ties.
 func inOrder(pods []*v1.Pod) {
 	sort.Slice(pods, func(i, j int) bool {
 		a, b := pods[i], pods[j]
@@ -90,6 +91,9 @@ func inOrder(pods []*v1.Pod) {
 		}
 		if !a.CreationTimestamp.Equal(&b.CreationTimestamp) {
 			return a.CreationTimestamp.Before(&b.CreationTimestamp)
+		}
+		if d, e := Ready(a), Ready(b); d != e {
+			return d
 		}
 		if a.Name != b.Name {
 			return a.Name < b.Name
