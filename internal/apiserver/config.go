@@ -25,6 +25,7 @@ import (
 	"k8s.io/kubernetes/plugin/pkg/admission/network/defaultingressclass"
 	"k8s.io/kubernetes/plugin/pkg/admission/noderestriction"
 
+	"muster.dev/muster/internal/apiserver/inprocess"
 	"muster.dev/muster/internal/pki"
 )
 
@@ -78,7 +79,7 @@ type assembly struct {
 	settings *settings
 	options  options.CompletedOptions
 	generic  *genericapiserver.Config
-	local    *inProcess
+	local    *inprocess.Transport
 
 	builtin *controlplane.Config
 	custom  *apiextensions.Config
@@ -90,7 +91,7 @@ func assemble(s *settings) (*assembly, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &assembly{settings: s, local: newInProcess()}
+	a := &assembly{settings: s, local: inprocess.New()}
 	if a.options, err = upstreamOptions(s, certificate); err != nil {
 		return nil, err
 	}
@@ -118,7 +119,7 @@ func (a *assembly) adjust(f informers.SharedInformerFactory) error {
 	g.AddHealthzChecks(a.settings.Health...)
 	g.Authentication.Authenticator = withOpenPaths(g.Authentication.Authenticator)
 	// From here on the server calls itself without the network.
-	g.LoopbackClientConfig = a.local.clientConfig(g.LoopbackClientConfig.Host, g.LoopbackClientConfig.BearerToken)
+	g.LoopbackClientConfig = clientConfig(a.local, g.LoopbackClientConfig.Host, g.LoopbackClientConfig.BearerToken)
 	var err error
 	g.Authorization.Authorizer, g.RuleResolver, err = newAuthorizer(f)
 	return err

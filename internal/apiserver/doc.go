@@ -5,7 +5,7 @@
 // It owns what is served (served.go), who may call (authentication.go,
 // authorizer.go), the objects a cluster begins with (bootstrap.go,
 // kubernetes_service.go) and the ways in: TLS for the world, and a transport
-// without a network for the loops in this process (inprocess.go). It decides
+// without a network for the loops in this process (room inprocess). It decides
 // nothing about Pods, nodes or daemons. Every other room speaks client-go, so
 // this one can be replaced without touching them.
 //

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	apiextensions "k8s.io/apiextensions-apiserver/pkg/apiserver"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
 	genericfilters "k8s.io/apiserver/pkg/endpoints/filters"
 	genericapiserver "k8s.io/apiserver/pkg/server"
@@ -84,7 +85,7 @@ func start(ctx context.Context, s *settings) (*Server, error) {
 	var run context.Context
 	run, server.stop = context.WithCancel(context.Background())
 	prepared := generic.PrepareRun()
-	a.local.serve(generic.Handler)
+	a.local.Serve(generic.Handler)
 	go func() {
 		defer close(server.stopped)
 		server.failure = prepared.RunWithContext(run)
@@ -162,6 +163,23 @@ func (s *Server) waitReady(ctx context.Context) error {
 		return fmt.Errorf("waiting for readiness: %w; it last answered: %s", err, answer)
 	}
 	return nil
+}
+
+// clientConfig is how a client in this process calls the server, with the
+// rights of the token's owner.
+func clientConfig(t http.RoundTripper, host, token string) *rest.Config {
+	return &rest.Config{
+		Host:        host,
+		BearerToken: token,
+		Transport:   t,
+		// There is no network to protect, and the server has its own limits.
+		QPS: -1,
+		ContentConfig: rest.ContentConfig{
+			ContentType:        runtime.ContentTypeProtobuf,
+			AcceptContentTypes: runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON,
+		},
+		DisableCompression: true,
+	}
 }
 
 // Client is a configuration for clients in this process: straight into the

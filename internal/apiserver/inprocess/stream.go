@@ -1,4 +1,4 @@
-package apiserver
+package inprocess
 
 import (
 	"bytes"
@@ -17,10 +17,11 @@ const (
 	holdBack = 1 << 20
 )
 
-// responseStream is both ends of one response: the handler writes into it, the
+// stream is both ends of one response: the handler writes into it, the
 // caller reads its body. It implements http.ResponseWriter with Flush, as an
 // HTTP/2 server's does.
-type responseStream struct {
+type stream struct {
+	ctx      context.Context // the handler's; it ends when nobody listens
 	response *http.Response
 	cancel   context.CancelFunc
 	started  chan struct{} // closed when the caller may have the response
@@ -37,22 +38,23 @@ type responseStream struct {
 	closed  bool  // the caller reads no more
 }
 
-func newResponseStream(req *http.Request, cancel context.CancelFunc) *responseStream {
-	s := &responseStream{
+func newStream(req *http.Request, cancel context.CancelFunc) *stream {
+	s := &stream{
 		cancel: cancel, header: http.Header{},
 		started: make(chan struct{}), finished: make(chan struct{}),
 	}
 	s.changed = sync.NewCond(&s.mu)
 	s.response = &http.Response{
-		Proto: "HTTP/2.0", ProtoMajor: 2, ContentLength: -1, Request: req, Body: (*responseBody)(s),
+		Proto: "HTTP/2.0", ProtoMajor: 2, ContentLength: -1, Request: req, Body: (*body)(s),
 	}
 	return s
 }
 
 // run calls the handler and completes the response, whatever the handler does.
-func (s *responseStream) run(handler http.Handler, req *http.Request) {
+func (s *stream) run(handler http.Handler, req *http.Request) {
 	defer close(s.finished)
 	defer req.Body.Close()
+	s.ctx = req.Context()
 	stop := context.AfterFunc(req.Context(), func() { s.end(context.Cause(req.Context())) })
 	defer stop()
 	defer func() {
@@ -68,7 +70,7 @@ func (s *responseStream) run(handler http.Handler, req *http.Request) {
 }
 
 // fail ends a response whose handler panicked.
-func (s *responseStream) fail(err error) {
+func (s *stream) fail(err error) {
 	s.mu.Lock()
 	if !s.sent {
 		s.failure = err
@@ -79,7 +81,7 @@ func (s *responseStream) fail(err error) {
 }
 
 // end marks the body as complete or cut; the first reason stays.
-func (s *responseStream) end(reason error) {
+func (s *stream) end(reason error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ended == nil {
@@ -88,15 +90,15 @@ func (s *responseStream) end(reason error) {
 	s.changed.Broadcast()
 }
 
-func (s *responseStream) Header() http.Header { return s.header }
+func (s *stream) Header() http.Header { return s.header }
 
-func (s *responseStream) WriteHeader(status int) {
+func (s *stream) WriteHeader(status int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.writeHeaderLocked(status)
 }
 
-func (s *responseStream) writeHeaderLocked(status int) {
+func (s *stream) writeHeaderLocked(status int) {
 	if s.wrote || status < http.StatusOK { // 1xx answers announce another one
 		return
 	}
@@ -106,7 +108,7 @@ func (s *responseStream) writeHeaderLocked(status int) {
 	s.response.Header = s.header.Clone()
 }
 
-func (s *responseStream) Write(p []byte) (int, error) {
+func (s *stream) Write(p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.writeHeaderLocked(http.StatusOK)
@@ -128,7 +130,7 @@ func (s *responseStream) Write(p []byte) (int, error) {
 }
 
 // Flush hands over what has been written so far: a watch does so per event.
-func (s *responseStream) Flush() {
+func (s *stream) Flush() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.writeHeaderLocked(http.StatusOK)
@@ -136,7 +138,7 @@ func (s *responseStream) Flush() {
 	s.changed.Broadcast()
 }
 
-func (s *responseStream) sendLocked() {
+func (s *stream) sendLocked() {
 	if !s.sent {
 		s.sent = true
 		close(s.started)
@@ -144,17 +146,17 @@ func (s *responseStream) sendLocked() {
 }
 
 // CloseNotify is part of what an HTTP/2 server's writer offers.
-func (s *responseStream) CloseNotify() <-chan bool {
+func (s *stream) CloseNotify() <-chan bool {
 	gone := make(chan bool, 1)
-	context.AfterFunc(s.response.Request.Context(), func() { gone <- true })
+	context.AfterFunc(s.ctx, func() { gone <- true })
 	return gone
 }
 
-// responseBody is the caller's end of a responseStream.
-type responseBody responseStream
+// body is the caller's end of a stream.
+type body stream
 
-func (b *responseBody) Read(p []byte) (int, error) {
-	s := (*responseStream)(b)
+func (b *body) Read(p []byte) (int, error) {
+	s := (*stream)(b)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for s.buffer.Len() == 0 && s.ended == nil && !s.closed {
@@ -172,8 +174,8 @@ func (b *responseBody) Read(p []byte) (int, error) {
 }
 
 // Close tells the handler that nobody reads on.
-func (b *responseBody) Close() error {
-	s := (*responseStream)(b)
+func (b *body) Close() error {
+	s := (*stream)(b)
 	s.mu.Lock()
 	s.closed = true
 	s.changed.Broadcast()
