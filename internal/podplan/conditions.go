@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 const (
@@ -14,14 +13,16 @@ const (
 	podFailed                = "PodFailed"
 	containersNotReady       = "ContainersNotReady"
 	containersNotInitialized = "ContainersNotInitialized"
+	unknownContainerStatuses = "UnknownContainerStatuses"
 	readinessGatesNotReady   = "ReadinessGatesNotReady"
 )
 
 // conditions writes the conditions that the node owns over those of the same type.
 func (v *view) conditions(s *v1.PodStatus) {
 	containersReady := v.containersReady(s)
+	network := v.sandbox != nil && (v.pod.Spec.HostNetwork || len(v.sandbox.IPs) > 0)
 	for _, c := range []v1.PodCondition{
-		truth(v1.PodReadyToStartContainers, v.sandbox != nil),
+		truth(v1.PodReadyToStartContainers, network),
 		v.initializedCondition(s),
 		v.readyCondition(s, containersReady),
 		containersReady,
@@ -33,7 +34,7 @@ func (v *view) conditions(s *v1.PodStatus) {
 
 func (v *view) setCondition(s *v1.PodStatus, c v1.PodCondition) {
 	c.ObservedGeneration = v.pod.Generation
-	c.LastTransitionTime = metav1.NewTime(v.now)
+	c.LastTransitionTime = apiTime(v.now)
 	at := slices.IndexFunc(s.Conditions, func(old v1.PodCondition) bool { return old.Type == c.Type })
 	if at < 0 {
 		s.Conditions = append(s.Conditions, c)
@@ -57,24 +58,26 @@ func no(kind v1.PodConditionType, reason, message string) v1.PodCondition {
 }
 
 // initializedCondition is True once all init containers are through, and stays so
-// once an app container of this sandbox has been there.
+// while this sandbox lives once an app container has been there.
 func (v *view) initializedCondition(s *v1.PodStatus) v1.PodCondition {
-	if s.Phase == v1.PodSucceeded {
+	switch {
+	case s.Phase == v1.PodSucceeded:
 		yes := truth(v1.PodInitialized, true)
 		yes.Reason = podCompleted
 		return yes
+	case len(v.inits) == 0:
+		return truth(v1.PodInitialized, true)
+	case s.InitContainerStatuses == nil:
+		return no(v1.PodInitialized, unknownContainerStatuses, "")
 	}
 	var incomplete []string
 	for i, m := range v.inits {
-		got := s.InitContainerStatuses[i]
-		if through := got.Ready || (m.kind == sidecar && *got.Started); !through {
-			incomplete = append(incomplete, m.Name)
+		if m.passed || (m.role == initStep && s.InitContainerStatuses[i].Ready) {
+			continue
 		}
+		incomplete = append(incomplete, m.Name)
 	}
-	appStarted := slices.ContainsFunc(s.ContainerStatuses, func(c v1.ContainerStatus) bool {
-		return c.State.Running != nil
-	})
-	if len(incomplete) == 0 || appStarted || v.appSeen() {
+	if len(incomplete) == 0 || v.ending != nil && v.wasInitialized() {
 		return truth(v1.PodInitialized, true)
 	}
 	return no(v1.PodInitialized, containersNotInitialized, fmt.Sprintf("containers with incomplete status: %v", incomplete))
@@ -87,10 +90,13 @@ func (v *view) containersReady(s *v1.PodStatus) v1.PodCondition {
 	case v1.PodFailed:
 		return no(v1.ContainersReady, podFailed, "")
 	}
+	if s.ContainerStatuses == nil {
+		return no(v1.ContainersReady, unknownContainerStatuses, "")
+	}
 	var unready []string
 	statuses := slices.Concat(s.InitContainerStatuses, s.ContainerStatuses)
 	for i, m := range v.members() {
-		if m.kind != initStep && !statuses[i].Ready {
+		if m.role != initStep && !statuses[i].Ready {
 			unready = append(unready, m.Name)
 		}
 	}

@@ -1,104 +1,121 @@
 package podplan
 
-import (
-	"time"
-
-	v1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-)
+import v1 "k8s.io/api/core/v1"
 
 const (
 	containerCreating = "ContainerCreating"
 	podInitializing   = "PodInitializing"
 	completed         = "Completed"
-	failedReason      = "Error"
+	endedInError      = "Error"
 	statusUnknown     = "ContainerStatusUnknown"
-	lostMessage       = "The container could not be located when the pod was terminated"
 )
 
-func (v *view) containerStatuses(members []*member) []v1.ContainerStatus {
-	var all []v1.ContainerStatus
-	for _, m := range members {
-		all = append(all, v.containerStatus(m))
-	}
-	return all
-}
+// What the status says of an attempt whose end nobody saw, and of an init step of
+// which no record is left though it must have succeeded.
+const (
+	lostMessage   = "The container could not be located when the pod was terminated"
+	passedMessage = "Unable to get init container status from container runtime and pod has been initialized, treat it as exited normally"
+)
 
 func (v *view) containerStatus(m *member) v1.ContainerStatus {
-	s := v1.ContainerStatus{Name: m.Name, Image: m.Image}
 	started := v.started(m)
-	s.Started = &started
-	s.Ready = v.ready(m)
-	if m.kind == initStep {
-		s.Ready = m.done() || (v.sandbox == nil && v.ending != nil && m.last() != nil && m.last().succeeded())
-	}
+	s := v1.ContainerStatus{Name: m.Name, Image: m.Image, Started: &started, Ready: v.ready(m), VolumeMounts: mounts(m)}
 	last := m.last()
 	if last == nil {
-		s.State = v.notStarted(m)
-		return s
+		s.State = v.stateOfNone(m)
+	} else {
+		s.RestartCount = int32(last.Number)
+		s.ContainerID, s.ImageID = v.containerID(last), last.ImageID
+		if last.Image != "" {
+			s.Image = last.Image
+		}
+		s.State = v.state(m, last)
+		s.LastTerminationState = v.lastState(m, s.State)
+		s.Resources, s.AllocatedResources = m.Resources.DeepCopy(), m.Resources.Requests.DeepCopy()
 	}
-	s.RestartCount = int32(last.Number)
-	s.ContainerID = v.containerID(last)
-	if last.Image != "" {
-		s.Image = last.Image
+	if m.role == initStep {
+		s.Ready = s.State.Terminated != nil && s.State.Terminated.ExitCode == 0
 	}
-	s.ImageID = last.ImageID
-	s.State = v.state(m, last)
-	s.LastTerminationState = v.lastState(m, s.State)
 	return s
+}
+
+// stateOfNone is the state of a container that never ran here.
+func (v *view) stateOfNone(m *member) v1.ContainerState {
+	switch {
+	case m.role == initStep && m.passed:
+		return v1.ContainerState{Terminated: &v1.ContainerStateTerminated{Reason: completed, Message: passedMessage}}
+	case m.role == app && v.terminal() && v.wasInitialized():
+		return v1.ContainerState{Terminated: &v1.ContainerStateTerminated{
+			ExitCode: lostExitCode, Reason: statusUnknown, Message: lostMessage}}
+	default:
+		return v.waitingState(m)
+	}
+}
+
+// wasInitialized says that the init containers have been through in some sandbox.
+func (v *view) wasInitialized() bool {
+	for _, m := range v.apps {
+		if m.last() != nil {
+			return true
+		}
+	}
+	return len(v.inits) == 0
 }
 
 // state is the container's present state, its newest attempt being last.
 func (v *view) state(m *member, last *Attempt) v1.ContainerState {
 	switch {
-	case last.live():
-		return v1.ContainerState{Running: &v1.ContainerStateRunning{StartedAt: metav1.NewTime(last.StartedAt)}}
-	case !last.ended():
-		return v.notStarted(m)
+	case last.State == RunRunning && !last.Gone:
+		return v1.ContainerState{Running: &v1.ContainerStateRunning{StartedAt: apiTime(last.StartedAt)}}
+	case last.State == RunCreated && !last.Gone:
+		return v.waitingState(m)
 	}
 	ended := v1.ContainerState{Terminated: v.terminated(last)}
-	if v.ending != nil || !v.runsAgain(m, last) {
+	if v.ending != nil || last.live() || !v.runsAgain(m) {
 		return ended
 	}
-	if w := v.startWait(m); w != nil {
-		return waiting(w.Reason, w.Message)
+	// An end that is about to be followed by a start is shown for as long as it
+	// lasts; a wait takes its place.
+	if m.turn && v.startWait(m) == nil && m.latest() != nil {
+		return ended
 	}
-	if m.latest() == nil || !v.imageHere(m) {
-		return v.notStarted(m)
-	}
-	return ended
+	return v.waitingState(m)
 }
 
-// runsAgain says that the container, which ended, is to be started again.
-func (v *view) runsAgain(m *member, last *Attempt) bool {
-	if m.kind == initStep {
-		return !m.done() && !v.appSeen()
+// runsAgain says that a container that ended has more to do.
+func (v *view) runsAgain(m *member) bool {
+	switch m.role {
+	case initStep:
+		return !m.passed
+	case ephemeral:
+		return false
+	default:
+		return m.restarts(m.last())
 	}
-	return m.restarts(last)
 }
 
-// notStarted is the state of a container before an attempt of it runs.
-func (v *view) notStarted(m *member) v1.ContainerState {
-	if v.ending != nil && v.terminal() {
-		return v1.ContainerState{Terminated: &v1.ContainerStateTerminated{
-			ExitCode: lostExitCode, Reason: statusUnknown, Message: lostMessage}}
-	}
-	if w := v.startWait(m); w != nil && v.ending == nil {
-		return waiting(w.Reason, w.Message)
-	}
+// waitingState is why the container does not run, where it has been its turn,
+// else the general word.
+func (v *view) waitingState(m *member) v1.ContainerState {
+	waiting := &v1.ContainerStateWaiting{Reason: containerCreating}
 	if len(v.inits) > 0 {
-		return waiting(podInitializing, "")
+		waiting.Reason = podInitializing
 	}
-	return waiting(containerCreating, "")
+	if m.turn && v.ending == nil {
+		if w := v.startWait(m); w != nil {
+			waiting.Reason, waiting.Message = w.Reason, w.Message
+		}
+	}
+	return v1.ContainerState{Waiting: waiting}
 }
 
 // lastState is how the attempt before the one in state ended.
 func (v *view) lastState(m *member, state v1.ContainerState) v1.ContainerState {
 	before := len(m.attempts) - 1
-	if state.Waiting != nil && m.attempts[before].ended() {
-		return v1.ContainerState{Terminated: v.terminated(&m.attempts[before])}
+	if state.Waiting == nil || !m.attempts[before].ended() {
+		before--
 	}
-	if before--; before < 0 || !m.attempts[before].ended() {
+	if before < 0 || !m.attempts[before].ended() {
 		return v1.ContainerState{}
 	}
 	return v1.ContainerState{Terminated: v.terminated(&m.attempts[before])}
@@ -106,23 +123,19 @@ func (v *view) lastState(m *member, state v1.ContainerState) v1.ContainerState {
 
 func (v *view) terminated(a *Attempt) *v1.ContainerStateTerminated {
 	t := &v1.ContainerStateTerminated{
-		ExitCode: a.ExitCode, Signal: a.Signal, Reason: a.Reason, Message: a.Message,
+		ExitCode: a.code(), Signal: a.Signal, Reason: a.Reason, Message: a.Message,
 		StartedAt: apiTime(a.StartedAt), FinishedAt: apiTime(a.FinishedAt), ContainerID: v.containerID(a),
 	}
 	switch {
 	case a.State != RunExited:
-		t.ExitCode, t.Reason, t.Message = lostExitCode, statusUnknown, lostMessage
+		t.Reason, t.Message = statusUnknown, lostMessage
 	case t.Reason != "":
 	case a.ExitCode == 0:
 		t.Reason = completed
 	default:
-		t.Reason = failedReason
+		t.Reason = endedInError
 	}
 	return t
-}
-
-func waiting(reason, message string) v1.ContainerState {
-	return v1.ContainerState{Waiting: &v1.ContainerStateWaiting{Reason: reason, Message: message}}
 }
 
 // containerID is the attempt's ID as the API writes it.
@@ -134,12 +147,16 @@ func (v *view) containerID(a *Attempt) string {
 	return runtime + "://" + a.ID
 }
 
-func apiTime(t time.Time) metav1.Time {
-	if t.IsZero() {
-		return metav1.Time{}
+// mounts are the container's volume mounts as its status lists them.
+func mounts(m *member) []v1.VolumeMountStatus {
+	var all []v1.VolumeMountStatus
+	for _, mount := range m.VolumeMounts {
+		status := v1.VolumeMountStatus{Name: mount.Name, MountPath: mount.MountPath, ReadOnly: mount.ReadOnly}
+		if mount.ReadOnly {
+			mode := v1.RecursiveReadOnlyDisabled
+			status.RecursiveReadOnly = &mode
+		}
+		all = append(all, status)
 	}
-	return metav1.NewTime(t)
+	return all
 }
-
-// kubeDuration is a wait as Kubernetes prints it: 10s, 1m20s, 5m0s.
-func kubeDuration(d time.Duration) string { return d.String() }

@@ -8,12 +8,6 @@ import (
 	"muster.dev/muster/internal/reason"
 )
 
-// decider gathers one Decision.
-type decider struct {
-	*view
-	decision Decision
-}
-
 // Decide says what to do about a Pod now, given all that is known of it.
 func Decide(pod *v1.Pod, seen Observed, now time.Time) Decision {
 	d := &decider{view: look(pod, seen, now)}
@@ -23,12 +17,19 @@ func Decide(pod *v1.Pod, seen Observed, now time.Time) Decision {
 	}
 	d.again(d.deadline())
 	d.tidy()
-	if d.volumes() && d.ownSandbox() {
-		d.order()
+	volumes := d.haveVolumes()
+	if d.haveSandbox(volumes) && volumes {
+		d.bringForward()
 	} else {
-		d.watch()
+		d.obeyProbes()
 	}
 	return d.decision
+}
+
+// decider gathers one Decision.
+type decider struct {
+	*view
+	decision Decision
 }
 
 func (d *decider) do(a Action) { d.decision.Actions = append(d.decision.Actions, a) }
@@ -42,8 +43,8 @@ func (d *decider) again(at time.Time) {
 	}
 }
 
-// volumes has the Pod's volumes made; true when they are there.
-func (d *decider) volumes() bool {
+// haveVolumes has the Pod's volumes made; true when they are there.
+func (d *decider) haveVolumes() bool {
 	if d.seen.Volumes.Ready {
 		return true
 	}
@@ -54,36 +55,58 @@ func (d *decider) volumes() bool {
 	return false
 }
 
-// ownSandbox has a sandbox made where none lives; true when one does. Nothing of
-// a dead sandbox runs on beside a new one.
-func (d *decider) ownSandbox() bool {
-	strays := d.strays()
-	for _, a := range strays {
-		d.stop(a, max(d.specGrace(), leastGrace), "Pod sandbox changed, it will be killed and re-created.")
-	}
-	if d.sandbox != nil {
-		return true
-	}
-	if len(strays) > 0 {
-		return false
-	}
-	at, attempt := time.Time{}, d.seen.SandboxAttempts
-	if len(d.seen.Sandboxes) > 0 {
-		newest := d.seen.Sandboxes[0]
-		attempt = max(attempt, newest.Attempt+1)
-		// A sandbox that dies young again and again is made anew ever more rarely.
-		at = newest.CreatedAt.Add(restartBackOff.after(attempt - 1))
-	}
-	if f := d.seen.SandboxFailure; f != nil {
-		d.because(reason.Reason{Code: reason.ContainerCreating, Object: d.pod.Name, Detail: f.Reason + ": " + f.Message})
-		if retry := f.At.Add(sandboxBackOff.after(f.Count)); retry.After(at) {
-			at = retry
+// bringForward starts each container whose turn it is and keeps it running.
+func (d *decider) bringForward() {
+	for _, m := range d.members() {
+		if m.turn {
+			d.keepRunning(m)
 		}
 	}
-	if at.After(d.now) {
-		d.again(at)
-		return false
+}
+
+// keepRunning starts the container unless it runs, and stops it if a probe or an
+// unknown state asks for it.
+func (d *decider) keepRunning(m *member) {
+	if a := m.running(); a != nil {
+		if !d.obeyProbe(m, a) {
+			d.explainRunning(m, a)
+		}
+		return
 	}
-	d.do(Action{Verb: RunSandbox, Attempt: attempt})
-	return false
+	if a := m.latest(); a != nil && a.live() {
+		d.stopUnknown(m, *a)
+		return
+	}
+	d.start(m)
+}
+
+// explainRunning says why a container that runs still holds up others.
+func (d *decider) explainRunning(m *member, a *Attempt) {
+	since := d.now.Sub(a.StartedAt).Round(time.Second).String()
+	switch {
+	case m.role == initStep:
+		d.because(reason.Reason{Code: reason.InitRunning, Object: m.Name, Asked: since})
+	case m.role == sidecar && !m.passed:
+		d.because(reason.Reason{Code: reason.SidecarNotStarted, Object: m.Name, Asked: since})
+	}
+}
+
+// start starts the container unless something must be waited for or fetched first.
+func (d *decider) start(m *member) {
+	if w := d.startWait(m); w != nil {
+		d.again(w.Until)
+		d.because(w.reason(m.Name))
+		return
+	}
+	if !d.imageHere(m) {
+		if !d.image(m).Pulling {
+			d.do(Action{Verb: PullImage, Container: m.Name, Attempt: m.next()})
+		}
+		return
+	}
+	action := Action{Verb: StartContainer, Container: m.Name, Attempt: m.next()}
+	if a := m.pending(); a != nil {
+		action.ID = a.ID
+	}
+	d.do(action)
 }

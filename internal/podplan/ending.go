@@ -9,12 +9,13 @@ import (
 
 // ending is why a Pod stops and the one grace period all its containers share.
 type ending struct {
-	since    time.Time
-	grace    time.Duration
-	deletion bool // the API object goes too
-	phase    v1.PodPhase
-	reason   string
-	message  string
+	since time.Time
+	grace time.Duration
+	// phase, reason and message are the status it ends in; an empty phase is worked
+	// out from the containers.
+	phase   v1.PodPhase
+	reason  string
+	message string
 }
 
 const (
@@ -22,70 +23,75 @@ const (
 	deadlineMessage  = "Pod was active on the node longer than the specified deadline"
 )
 
-func (v *view) whyEnding() *ending {
-	e := v.ownEnding()
-	deleted := v.deletion()
-	if deleted == nil {
-		return e
-	}
-	if e != nil { // what made it end stays in the status
-		deleted.phase, deleted.reason, deleted.message = e.phase, e.reason, e.message
-	}
-	return deleted
+// left is what a container that is stopped now has of the grace period.
+func (e *ending) left(now time.Time) time.Duration {
+	return max(min(e.since.Add(e.grace).Sub(now), e.grace), leastGrace)
 }
 
-// deletion is the ending that the API or the agent asks for.
-func (v *view) deletion() *ending {
+// whyEnding is the Pod's ending; nil while it goes on. A deletion takes over the
+// timing, and what had made the Pod end stays in its status.
+func (v *view) whyEnding() *ending {
+	own, asked := v.ownEnding(), v.askedEnding()
+	if own == nil || asked == nil {
+		if own == nil {
+			return asked
+		}
+		return own
+	}
+	if asked.phase == "" {
+		asked.phase, asked.reason, asked.message = own.phase, own.reason, own.message
+	}
+	return asked
+}
+
+// askedEnding is the ending that the API or the agent asks for.
+func (v *view) askedEnding() *ending {
 	if t := v.seen.Terminating; t != nil {
-		e := &ending{since: t.Since, grace: t.Grace, deletion: t.Why == "" || v.seen.Removed || v.pod.DeletionTimestamp != nil}
+		e := &ending{since: t.Since, grace: t.Grace}
 		if t.Why != "" {
 			e.phase, e.reason, e.message = v1.PodFailed, t.Why, t.Message
 		}
 		return e
 	}
 	if v.seen.Removed || v.pod.DeletionTimestamp != nil {
-		return &ending{since: v.now, grace: v.specGrace(), deletion: true}
+		return &ending{since: v.now, grace: v.specGrace()}
 	}
 	return nil
 }
 
 // ownEnding is the ending that lies in the Pod itself.
 func (v *view) ownEnding() *ending {
-	if v.seen.Rejected != nil {
-		return &ending{since: v.now, grace: v.specGrace(), phase: v1.PodFailed,
-			reason: string(v.seen.Rejected.Code), message: "Pod was rejected: " + v.seen.Rejected.Text()}
-	}
+	e := &ending{since: v.now, grace: v.specGrace(), phase: v1.PodFailed}
 	if phase := v.pod.Status.Phase; phase == v1.PodFailed || phase == v1.PodSucceeded {
-		return &ending{since: v.lastEnd(), grace: v.specGrace(), phase: phase,
-			reason: v.pod.Status.Reason, message: v.pod.Status.Message}
+		e.phase, e.reason, e.message = phase, v.pod.Status.Reason, v.pod.Status.Message
+		return e
 	}
-	over := v.over()
-	if over == nil {
-		if due := v.deadline(); !due.IsZero() && !v.now.Before(due) {
-			return &ending{since: due, grace: v.specGrace(), phase: v1.PodFailed, reason: deadlineExceeded, message: deadlineMessage}
-		}
+	if r := v.seen.Rejected; r != nil {
+		e.reason, e.message = string(r.Code), "Pod was rejected: "+r.Text()
+		return e
 	}
-	return over
-}
-
-// over is the ending of a Pod whose work is done; nil while it is not.
-func (v *view) over() *ending {
-	e := &ending{since: v.lastEnd(), grace: v.specGrace(), phase: v1.PodFailed}
 	if v.failedStep() != nil {
 		return e
 	}
-	failed := false
+	if !slices.ContainsFunc(v.apps, func(m *member) bool { return !v.final(m) }) {
+		e.phase = v.appsPhase()
+		return e
+	}
+	if due := v.deadline(); !due.IsZero() && !v.now.Before(due) {
+		e.since, e.reason, e.message = due, deadlineExceeded, deadlineMessage
+		return e
+	}
+	return nil
+}
+
+// appsPhase is the phase of a Pod that ended, by how its app containers ended.
+func (v *view) appsPhase() v1.PodPhase {
 	for _, m := range v.apps {
-		if !v.final(m) {
-			return nil
+		if last := m.last(); last == nil || !last.succeeded() {
+			return v1.PodFailed
 		}
-		last := m.last()
-		failed = failed || last == nil || !last.succeeded()
 	}
-	if !failed {
-		e.phase = v1.PodSucceeded
-	}
-	return e
+	return v1.PodSucceeded
 }
 
 // deadline is when activeDeadlineSeconds are over; zero when there are none.
@@ -103,23 +109,8 @@ func (v *view) specGrace() time.Duration {
 	return v1.DefaultTerminationGracePeriodSeconds * time.Second
 }
 
-// lastEnd is when an init step or app container last ended: from then on a Pod
-// that is over has its grace period.
-func (v *view) lastEnd() time.Time {
-	var last time.Time
-	for _, m := range v.members() {
-		if a := m.last(); m.kind != sidecar && a != nil && a.ended() && a.endedAt().After(last) {
-			last = a.endedAt()
-		}
-	}
-	if last.IsZero() {
-		return v.now
-	}
-	return last
-}
-
 // terminal says that nothing of the Pod runs and nothing will.
 func (v *view) terminal() bool {
 	return v.ending != nil && !slices.ContainsFunc(v.seen.Attempts, Attempt.live) &&
-		!slices.ContainsFunc(v.seen.Sandboxes, func(s Sandbox) bool { return s.Ready })
+		!slices.ContainsFunc(v.seen.Sandboxes, Sandbox.stands)
 }

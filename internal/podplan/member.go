@@ -1,27 +1,30 @@
 package podplan
 
-import (
-	"time"
+import v1 "k8s.io/api/core/v1"
 
-	v1 "k8s.io/api/core/v1"
-)
-
-// kind is which of the three roles a container has in its Pod.
-type kind string
+// role is what a container is in its Pod.
+type role string
 
 const (
-	initStep kind = "init container"
-	sidecar  kind = "sidecar"
-	app      kind = "container"
+	initStep role = "init step" // runs once, to success, before what is declared after it
+	sidecar  role = "sidecar"   // an init container that keeps running beside the apps
+	app      role = "app"
+	// ephemeral containers are for looking into a Pod that runs; they hold up
+	// nothing and are never restarted.
+	ephemeral role = "ephemeral"
 )
 
 // member is one container of the Pod with all that is known of its runs.
 type member struct {
 	*v1.Container
-	kind     kind
-	policy   v1.RestartPolicy
-	attempts []Attempt // oldest first, of every sandbox
-	current  []Attempt // those of the present sandbox
+	role   role
+	policy v1.RestartPolicy
+	// attempts are its runs in every sandbox, current those in the present one;
+	// oldest first.
+	attempts, current []Attempt
+	// passed says that the start of what is declared after it need not wait for it;
+	// turn that it should run now. Both are about the present sandbox.
+	passed, turn bool
 }
 
 // last is the newest attempt of any sandbox; nil when it never ran.
@@ -30,33 +33,38 @@ func (m *member) last() *Attempt { return newest(m.attempts) }
 // latest is the newest attempt in the present sandbox; nil when there is none.
 func (m *member) latest() *Attempt { return newest(m.current) }
 
-// next is the number that the next attempt gets.
-func (m *member) next() int {
-	last := m.last()
-	switch {
-	case last == nil:
-		return 0
-	case last.State == RunCreated && !last.Gone:
-		return last.Number
-	default:
-		return last.Number + 1
+// pending is an attempt in the present sandbox that was made but not started;
+// nil when there is none.
+func (m *member) pending() *Attempt {
+	if a := m.latest(); a != nil && a.State == RunCreated && !a.Gone {
+		return a
 	}
+	return nil
 }
 
-// done says that an init step has ended with 0 in the present sandbox.
-func (m *member) done() bool {
+// running is the attempt that runs in the present sandbox; nil when none does.
+func (m *member) running() *Attempt {
+	if a := m.latest(); a != nil && a.State == RunRunning && !a.Gone {
+		return a
+	}
+	return nil
+}
+
+// next is the number of the attempt that is to be started.
+func (m *member) next() int {
+	if a := m.pending(); a != nil {
+		return a.Number
+	}
+	if a := m.last(); a != nil {
+		return a.Number + 1
+	}
+	return 0
+}
+
+// succeeded says that the container has ended with 0 in the present sandbox.
+func (m *member) succeeded() bool {
 	for _, a := range m.current {
 		if a.succeeded() {
-			return true
-		}
-	}
-	return false
-}
-
-// live says that some attempt of the container may still have processes.
-func (m *member) live() bool {
-	for _, a := range m.attempts {
-		if a.live() {
 			return true
 		}
 	}
@@ -68,38 +76,4 @@ func newest(attempts []Attempt) *Attempt {
 		return nil
 	}
 	return &attempts[len(attempts)-1]
-}
-
-// live says that the attempt may have processes: it runs, or the runtime cannot
-// say that it does not.
-func (a Attempt) live() bool {
-	return !a.Gone && (a.State == RunRunning || a.State == RunUnknown)
-}
-
-// ended says that the attempt has run and will never run again.
-func (a Attempt) ended() bool {
-	return a.State == RunExited || a.Gone
-}
-
-func (a Attempt) succeeded() bool { return a.State == RunExited && a.ExitCode == 0 }
-
-// endedAt is when the attempt ended; where nobody saw its end, the last moment
-// it was known to exist.
-func (a Attempt) endedAt() time.Time {
-	switch {
-	case !a.FinishedAt.IsZero():
-		return a.FinishedAt
-	case !a.StartedAt.IsZero():
-		return a.StartedAt
-	default:
-		return a.CreatedAt
-	}
-}
-
-// ran is how long the attempt was running.
-func (a Attempt) ran() time.Duration {
-	if a.StartedAt.IsZero() {
-		return 0
-	}
-	return a.endedAt().Sub(a.StartedAt)
 }

@@ -1,87 +1,71 @@
 package podplan
 
 import (
-	"time"
+	"slices"
 
-	"muster.dev/muster/internal/reason"
+	v1 "k8s.io/api/core/v1"
 )
 
-// order brings the Pod forward: init containers one after the other as declared,
-// then the app containers together.
-func (d *decider) order() {
-	appSeen := d.appSeen()
+// giveTurns says whose turn it is in the present sandbox: init containers one
+// after the other as declared, then all app containers together. What stands
+// first holds up the rest until it is passed.
+//
+// That a container later in the order has been made in this sandbox proves that
+// those before it were passed, even where the record of their runs is lost: so
+// an init step never runs again beside or after what had waited for it.
+func (v *view) giveTurns() {
+	if v.sandbox == nil {
+		return
+	}
 	held := false
-	for i, m := range d.inits {
-		switch {
-		case m.kind == sidecar:
-			d.keepRunning(m, !held)
-			held = held || !(d.started(m) || appSeen || d.laterSeen(i))
-		case appSeen || m.done():
-		default:
-			d.keepRunning(m, !held)
-			held = true
-		}
+	for i, m := range v.inits {
+		m.passed = v.laterMade(i) || v.through(m)
+		m.turn = !held && (m.role == sidecar || !m.passed)
+		held = held || !m.passed
 	}
-	for _, m := range d.apps {
-		if !d.final(m) {
-			d.keepRunning(m, !held)
-		}
+	for _, m := range v.apps {
+		m.turn = !held && !v.final(m)
 	}
 }
 
-// laterSeen says that an init container after the one at i has been made in the
-// present sandbox, so that the one at i has had its turn.
-func (d *decider) laterSeen(i int) bool {
-	for _, m := range d.inits[i+1:] {
-		if len(m.current) > 0 {
-			return true
-		}
+// through says that an init container has come as far as its successors need.
+func (v *view) through(m *member) bool {
+	if m.role == sidecar {
+		return v.started(m)
 	}
-	return false
+	return m.succeeded()
 }
 
-// keepRunning starts the container if it is its turn and it does not run, and
-// stops it if a probe says so. A container that has had its turn in this sandbox
-// keeps it.
-func (d *decider) keepRunning(m *member, turn bool) {
-	latest := m.latest()
-	switch {
-	case latest != nil && latest.State == RunRunning && !latest.Gone:
-		if !d.restartForProbe(m, latest) && m.kind == initStep {
-			d.because(reason.Reason{Code: reason.InitRunning, Object: m.Name, Asked: d.now.Sub(latest.StartedAt).Round(time.Second).String()})
-		}
-	case latest != nil && latest.State == RunUnknown && !latest.Gone:
-		d.stop(*latest, max(d.specGrace(), leastGrace), "Container is in unknown state, try killing it before restart")
-	case turn || latest != nil:
-		d.start(m)
-	}
+// laterMade says that a container that starts after the init container at i has
+// been made in the present sandbox.
+func (v *view) laterMade(i int) bool {
+	return slices.ContainsFunc(v.members()[i+1:], func(m *member) bool { return len(m.current) > 0 })
 }
 
-// start starts the container unless something must be waited for or fetched first.
-func (d *decider) start(m *member) {
-	if w := d.startWait(m); w != nil {
-		d.again(w.Until)
-		d.because(w.reason(m.Name))
-		return
-	}
-	if !d.imageHere(m) {
-		if !d.image(m).Pulling {
-			d.do(Action{Verb: PullImage, Container: m.Name, Attempt: m.next()})
-		}
-		return
-	}
-	action := Action{Verb: StartContainer, Container: m.Name, Attempt: m.next()}
-	if latest := m.latest(); latest != nil && latest.State == RunCreated && !latest.Gone {
-		action.ID = latest.ID
-	}
-	d.do(action)
+// initialized says that the app containers of the present sandbox may run.
+func (v *view) initialized() bool {
+	return v.sandbox != nil && !slices.ContainsFunc(v.inits, func(m *member) bool { return !m.passed })
 }
 
-// watch is order while nothing may start: probes are still obeyed.
-func (d *decider) watch() {
-	for _, m := range d.members() {
-		if latest := m.latest(); latest != nil && latest.State == RunRunning && !latest.Gone {
-			d.restartForProbe(m, latest)
+// failedStep is an init step that failed and is not tried again; nil when none did.
+func (v *view) failedStep() *member {
+	for _, m := range v.inits {
+		last := m.last()
+		if m.role == initStep && !m.passed && last != nil && last.ended() && !last.succeeded() && !m.restarts(last) {
+			return m
 		}
 	}
+	return nil
+}
+
+// final says that an app container has run for the last time.
+func (v *view) final(m *member) bool {
+	if last := m.last(); last != nil {
+		return last.ended() && !m.restarts(last)
+	}
+	// A Pod that lost its sandbox after its app containers began gets no other if
+	// nothing of it restarts; what had not started then never will.
+	return m.policy == v1.RestartPolicyNever && v.sandbox == nil && slices.ContainsFunc(v.apps, func(m *member) bool {
+		return len(m.attempts) > 0
+	})
 }

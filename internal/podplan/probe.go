@@ -4,8 +4,8 @@ import v1 "k8s.io/api/core/v1"
 
 // started says that the container runs and its startup probe, if any, has succeeded.
 func (v *view) started(m *member) bool {
-	a := m.latest()
-	if a == nil || a.Gone || a.State != RunRunning {
+	a := m.running()
+	if a == nil {
 		return false
 	}
 	if p, known := v.seen.Probes[m.Name]; known && p.ContainerID == a.ID {
@@ -23,7 +23,7 @@ func (v *view) ready(m *member) bool {
 	if !v.started(m) {
 		return false
 	}
-	a := m.latest()
+	a := m.running()
 	if p, known := v.seen.Probes[m.Name]; known && p.ContainerID == a.ID {
 		return p.Ready
 	}
@@ -38,7 +38,7 @@ func (v *view) ready(m *member) bool {
 // of an agent that has just started have their own verdict.
 func (v *view) reported(m *member, a *Attempt) *v1.ContainerStatus {
 	list := v.pod.Status.ContainerStatuses
-	if m.kind != app {
+	if m.role != app {
 		list = v.pod.Status.InitContainerStatuses
 	}
 	for i := range list {

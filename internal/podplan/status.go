@@ -15,90 +15,103 @@ func Status(pod *v1.Pod, seen Observed, now time.Time) v1.PodStatus {
 	s := *pod.Status.DeepCopy()
 	s.ObservedGeneration = pod.Generation
 	if s.StartTime == nil {
-		start := metav1.NewTime(now)
+		start := apiTime(now)
 		s.StartTime = &start
 	}
-	s.InitContainerStatuses = v.containerStatuses(v.inits)
-	s.ContainerStatuses = v.containerStatuses(v.apps)
-	s.Phase = v.phase()
-	s.Reason, s.Message = "", ""
-	if v.ending != nil {
-		s.Reason, s.Message = v.ending.reason, v.ending.message
-	}
+	v.containers(&s)
+	v.phase(&s)
 	v.addresses(&s)
 	v.conditions(&s)
 	return s
 }
 
-// phase is the Pod's phase. A phase that says "ended" is said only once nothing
-// runs any more.
-func (v *view) phase() v1.PodPhase {
-	if old := v.pod.Status.Phase; old == v1.PodFailed || old == v1.PodSucceeded {
-		return old
+// containers fills in the container statuses. A Pod that the node refused has
+// none: it never had a container here.
+func (v *view) containers(s *v1.PodStatus) {
+	s.InitContainerStatuses, s.ContainerStatuses, s.EphemeralContainerStatuses = nil, nil, nil
+	if v.refused() {
+		return
 	}
-	if v.ending != nil && (v.ending.reason != "" || v.terminal()) {
-		return v.endPhase()
-	}
-	if v.ending == nil || v.ending.deletion {
-		return v.livePhase()
-	}
-	if v.sandbox == nil || v.initialized() {
-		return v1.PodRunning
-	}
-	return v1.PodPending
-}
-
-// endPhase is the phase of a Pod that ends: what made it end decides, else how
-// its containers ended.
-func (v *view) endPhase() v1.PodPhase {
-	if v.ending.phase != "" {
-		return v.ending.phase
+	for _, m := range v.inits {
+		s.InitContainerStatuses = append(s.InitContainerStatuses, v.containerStatus(m))
 	}
 	for _, m := range v.apps {
-		if last := m.last(); last == nil || !last.succeeded() {
-			return v1.PodFailed
-		}
+		s.ContainerStatuses = append(s.ContainerStatuses, v.containerStatus(m))
 	}
-	return v1.PodSucceeded
+	for i := range v.pod.Spec.EphemeralContainers {
+		c := v1.Container(v.pod.Spec.EphemeralContainers[i].EphemeralContainerCommon)
+		s.EphemeralContainerStatuses = append(s.EphemeralContainerStatuses, v.containerStatus(v.member(&c, ephemeral)))
+	}
 }
 
-// livePhase is Running once every init container has had its turn and every app
-// container has been there.
+func (v *view) refused() bool { return v.seen.Rejected != nil && len(v.seen.Attempts) == 0 }
+
+// phase fills in the phase with its reason and message. That a Pod has ended is
+// said only once nothing of it runs any more.
+func (v *view) phase(s *v1.PodStatus) {
+	if old := v.pod.Status.Phase; old == v1.PodFailed || old == v1.PodSucceeded {
+		return
+	}
+	s.Reason, s.Message = "", ""
+	if !v.terminal() {
+		s.Phase = v.livePhase()
+		return
+	}
+	s.Phase, s.Reason, s.Message = v.ending.phase, v.ending.reason, v.ending.message
+	if s.Phase == "" {
+		s.Phase = v.appsPhase()
+	}
+}
+
+// livePhase is Pending until the init containers of the present sandbox are
+// through and every app container has run.
 func (v *view) livePhase() v1.PodPhase {
 	waiting := slices.ContainsFunc(v.apps, func(m *member) bool {
-		last := m.last()
-		return last == nil || (!last.ended() && !last.live())
+		return !slices.ContainsFunc(m.attempts, func(a Attempt) bool { return a.State != RunCreated })
 	})
-	if waiting || (v.sandbox != nil && !v.initialized()) || (v.sandbox == nil && len(v.inits) > 0 && v.ending == nil) {
+	redo := len(v.inits) > 0 && !v.initialized() && v.ending == nil
+	if waiting || redo {
 		return v1.PodPending
 	}
 	return v1.PodRunning
 }
 
-// addresses fills in the node's and the Pod's addresses.
+// addresses fills in the node's and the Pod's addresses. A Pod that has ended
+// keeps the address it had.
 func (v *view) addresses(s *v1.PodStatus) {
-	if len(v.seen.HostIPs) > 0 {
-		s.HostIP, s.HostIPs = v.seen.HostIPs[0], nil
-		for _, ip := range v.seen.HostIPs {
+	if hosts := v.seen.HostIPs; len(hosts) > 0 {
+		s.HostIP, s.HostIPs = hosts[0], nil
+		for _, ip := range hosts {
 			s.HostIPs = append(s.HostIPs, v1.HostIP{IP: ip})
 		}
 	}
-	var ips []string
-	switch {
-	case v.sandbox == nil:
-		if v.ending != nil {
-			return // an ended Pod keeps the address it had
-		}
-	case v.pod.Spec.HostNetwork:
-		ips = v.seen.HostIPs
-	default:
-		ips = v.sandbox.IPs
+	if v.sandbox == nil && v.ending != nil {
+		return
 	}
 	s.PodIP, s.PodIPs = "", nil
-	for i, ip := range ips {
-		if i == 0 {
-			s.PodIP = ip
-		}
+	for _, ip := range v.podIPs() {
 		s.PodIPs = append(s.PodIPs, v1.PodIP{IP: ip})
 	}
+	if len(s.PodIPs) > 0 {
+		s.PodIP = s.PodIPs[0].IP
+	}
+}
+
+func (v *view) podIPs() []string {
+	switch {
+	case v.pod.Spec.HostNetwork:
+		return v.seen.HostIPs
+	case v.sandbox == nil:
+		return nil
+	default:
+		return v.sandbox.IPs
+	}
+}
+
+// apiTime is a time as the API keeps it: in whole seconds.
+func apiTime(t time.Time) metav1.Time {
+	if t.IsZero() {
+		return metav1.Time{}
+	}
+	return metav1.NewTime(t.UTC().Truncate(time.Second))
 }

@@ -3,84 +3,115 @@ package podplan
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"muster.dev/muster/internal/reason"
 )
 
 // leastGrace is what a container gets though the Pod's grace period is spent (or
 // was 0): enough to see the signal.
 const leastGrace = 2 * time.Second
 
-// killing is the event's reason when a container is stopped.
-const killing = "Killing"
-
 // terminate stops everything: first app containers and init steps, together;
-// then the sidecars, the last declared first; then the sandboxes.
+// then the sidecars, the last declared first; then the sandboxes. Nothing new
+// ever starts.
 func (d *decider) terminate() {
-	if d.stopWave() {
+	if turn := d.stopTurn(); len(turn) > 0 {
+		grace := d.ending.left(d.now)
+		var names []string
+		for _, a := range turn {
+			d.stop(a, grace, "Stopping container "+a.Container)
+			names = append(names, a.Container)
+		}
+		d.because(reason.Reason{Code: reason.ContainersStopping, Object: strings.Join(names, ", "), Asked: grace.Round(time.Second).String()})
 		return
 	}
 	for _, s := range d.seen.Sandboxes {
-		if s.Ready {
+		if s.stands() {
 			d.do(Action{Verb: StopSandbox, ID: s.ID})
 		}
 	}
-	if !d.terminal() {
-		return
-	}
-	d.decision.Terminal = true
-	if d.ending.deletion {
+	if d.terminal() {
+		d.decision.Terminal = true
 		d.do(Action{Verb: Release})
 	}
 }
 
-// stopWave stops the containers whose turn it is; false when none is left.
-func (d *decider) stopWave() bool {
-	grace := max(d.ending.since.Add(d.ending.grace).Sub(d.now), leastGrace)
-	isSidecar := map[string]bool{}
-	for _, m := range d.inits {
-		isSidecar[m.Name] = m.kind == sidecar
-	}
-	stopped := false
+// stopTurn are the live attempts whose turn it is to be stopped.
+func (d *decider) stopTurn() []Attempt {
+	live := map[string][]Attempt{}
 	for _, a := range d.seen.Attempts {
-		if a.live() && !isSidecar[a.Container] {
-			d.stop(a, grace, "Stopping container "+a.Container)
-			stopped = true
+		if a.live() {
+			live[a.Container] = append(live[a.Container], a)
 		}
 	}
-	if stopped {
-		return true
+	var first []Attempt
+	for _, a := range d.seen.Attempts {
+		if a.live() && !d.isSidecar(a.Container) {
+			first = append(first, a)
+		}
+	}
+	if len(first) > 0 {
+		return first
 	}
 	for _, m := range slices.Backward(d.inits) {
-		if m.kind == sidecar && m.live() {
-			for _, a := range m.attempts {
-				if a.live() {
-					d.stop(a, grace, "Stopping container "+a.Container)
-				}
-			}
-			return true
+		if len(live[m.Name]) > 0 {
+			return live[m.Name]
 		}
 	}
-	return false
+	return nil
 }
 
+func (d *decider) isSidecar(name string) bool {
+	return slices.ContainsFunc(d.inits, func(m *member) bool { return m.Name == name && m.role == sidecar })
+}
+
+// stop ends one attempt. The message is the one of the Killing event.
 func (d *decider) stop(a Attempt, grace time.Duration, message string) {
-	d.do(Action{Verb: StopContainer, Container: a.Container, ID: a.ID, Attempt: a.Number, Grace: grace, Reason: killing, Message: message})
+	d.do(Action{Verb: StopContainer, Container: a.Container, ID: a.ID, Attempt: a.Number,
+		Grace: grace, Reason: "Killing", Message: message})
 }
 
-// restartForProbe stops a running container whose startup or liveness probe failed.
-func (d *decider) restartForProbe(m *member, a *Attempt) bool {
+// fullGrace is the grace period of a container that is stopped by itself.
+func (v *view) fullGrace() time.Duration { return max(v.specGrace(), leastGrace) }
+
+// stopUnknown stops an attempt of which the runtime does not know whether it
+// runs, so that there are never two.
+func (d *decider) stopUnknown(m *member, a Attempt) {
+	what := "Container"
+	if m.role != app {
+		what = "Init container"
+	}
+	d.stop(a, d.fullGrace(), what+` is in "unknown" state, try killing it before restart`)
+}
+
+// obeyProbes stops what failed its probes while nothing may be started.
+func (d *decider) obeyProbes() {
+	for _, m := range d.members() {
+		if a := m.running(); a != nil {
+			d.obeyProbe(m, a)
+		}
+	}
+}
+
+// obeyProbe stops a running container whose startup or liveness probe failed;
+// the restart rule does the rest.
+func (d *decider) obeyProbe(m *member, a *Attempt) bool {
 	p, known := d.seen.Probes[m.Name]
 	if !known || p.ContainerID != a.ID || p.Failed == nil {
 		return false
 	}
-	grace := d.specGrace()
+	grace := d.fullGrace()
 	if p.Failed.Grace != nil {
-		grace = *p.Failed.Grace
+		grace = max(*p.Failed.Grace, leastGrace)
 	}
-	what := ", will be restarted"
-	if !m.restarts(&Attempt{State: RunExited, ExitCode: lostExitCode}) {
-		what = ""
+	message := fmt.Sprintf("Container %s failed %s probe", m.Name, p.Failed.Kind)
+	if m.policy != v1.RestartPolicyNever {
+		message += ", will be restarted"
 	}
-	d.stop(*a, max(grace, leastGrace), fmt.Sprintf("Container %s failed %s probe%s", m.Name, p.Failed.Kind, what))
+	d.stop(*a, grace, message)
 	return true
 }

@@ -1,26 +1,33 @@
 package podplan
 
 // tidy removes what nobody needs any more: of each container all ended attempts
-// but the last, and old sandboxes once nothing of them is left.
+// but the last, attempts that were never started in a sandbox that is no more,
+// and old sandboxes once nothing of them is left. The record of what ran stays.
 func (d *decider) tidy() {
 	for _, m := range d.members() {
-		ended := d.heldEnded(m)
-		for _, a := range ended[:max(len(ended)-1, 0)] {
-			d.do(Action{Verb: RemoveContainer, Container: a.Container, ID: a.ID, Attempt: a.Number})
+		held := heldEnded(m)
+		for _, a := range held[:max(len(held)-1, 0)] {
+			d.remove(a)
+		}
+		for _, a := range m.attempts {
+			if a.State == RunCreated && !a.Gone && (d.sandbox == nil || a.SandboxID != d.sandbox.ID) {
+				d.remove(a)
+			}
 		}
 	}
-	for _, s := range d.seen.Sandboxes[min(1, len(d.seen.Sandboxes)):] {
-		switch {
-		case s.Ready:
-			d.do(Action{Verb: StopSandbox, ID: s.ID})
-		case !d.holdsAny(s):
+	for i, s := range d.seen.Sandboxes {
+		if i > 0 && !s.Ready && !d.holdsAny(s) {
 			d.do(Action{Verb: RemoveSandbox, ID: s.ID})
 		}
 	}
 }
 
+func (d *decider) remove(a Attempt) {
+	d.do(Action{Verb: RemoveContainer, Container: a.Container, ID: a.ID, Attempt: a.Number})
+}
+
 // heldEnded are the container's ended attempts that the runtime still holds.
-func (d *decider) heldEnded(m *member) []Attempt {
+func heldEnded(m *member) []Attempt {
 	var held []Attempt
 	for _, a := range m.attempts {
 		if a.ended() && !a.Gone {
@@ -30,6 +37,7 @@ func (d *decider) heldEnded(m *member) []Attempt {
 	return held
 }
 
+// holdsAny says that the runtime still holds a container of the sandbox.
 func (d *decider) holdsAny(s Sandbox) bool {
 	for _, a := range d.seen.Attempts {
 		if a.SandboxID == s.ID && !a.Gone {

@@ -50,6 +50,9 @@ type Sandbox struct {
 	Ready     bool
 	CreatedAt time.Time
 	IPs       []string
+	// Stopped says that StopSandbox has succeeded on it. Where it is not known, a
+	// sandbox that is not ready and has no address counts as stopped.
+	Stopped bool
 }
 
 // RunState is how far one attempt has come.
@@ -171,7 +174,8 @@ const (
 	// RemoveContainer forgets the ended container ID.
 	RemoveContainer Verb = "RemoveContainer"
 	// Release is the last of a Pod: nothing runs; take its volumes and directories
-	// away and, when the object is being deleted, delete it from the API.
+	// away and, when the object is being deleted, delete it from the API. It comes
+	// with every Terminal decision.
 	Release Verb = "Release"
 )
 

@@ -35,12 +35,13 @@ func look(pod *v1.Pod, seen Observed, now time.Time) *view {
 	for i := range pod.Spec.Containers {
 		v.apps = append(v.apps, v.member(&pod.Spec.Containers[i], app))
 	}
+	v.giveTurns()
 	v.ending = v.whyEnding()
 	return v
 }
 
-func (v *view) member(c *v1.Container, role kind) *member {
-	m := &member{Container: c, kind: role, policy: effectivePolicy(v.pod, c)}
+func (v *view) member(c *v1.Container, role role) *member {
+	m := &member{Container: c, role: role, policy: effectivePolicy(v.pod, c)}
 	for _, a := range v.seen.Attempts {
 		if a.Container != c.Name {
 			continue
@@ -56,28 +57,7 @@ func (v *view) member(c *v1.Container, role kind) *member {
 // members are all containers, in the order in which they start.
 func (v *view) members() []*member { return slices.Concat(v.inits, v.apps) }
 
-// initialized says that the app containers of the present sandbox may run: each
-// init step has ended with 0, or an app container has already been there.
-func (v *view) initialized() bool {
-	return v.sandbox != nil && (v.appSeen() || !slices.ContainsFunc(v.inits, func(m *member) bool {
-		return m.kind == initStep && !m.done()
-	}))
-}
-
-// appSeen says that an app container has been made in the present sandbox.
-func (v *view) appSeen() bool {
-	return slices.ContainsFunc(v.apps, func(m *member) bool { return len(m.current) > 0 })
-}
-
-// lostAfterApps says that a sandbox in which app containers had been made is no more.
-func (v *view) lostAfterApps() bool {
-	return slices.ContainsFunc(v.apps, func(m *member) bool {
-		return len(m.attempts) > len(m.current)
-	})
-}
-
-// strays are live attempts outside of the present sandbox: of a sandbox that
-// died, or of no container of the Pod.
+// strays are live attempts outside of the present sandbox.
 func (v *view) strays() []Attempt {
 	var all []Attempt
 	for _, a := range v.seen.Attempts {
@@ -86,4 +66,13 @@ func (v *view) strays() []Attempt {
 		}
 	}
 	return all
+}
+
+// after is the end of a wait that began at from. A beginning in the future, as
+// when the clock was set back, says nothing: the wait is over.
+func (v *view) after(from time.Time, wait time.Duration) time.Time {
+	if from.After(v.now) {
+		return time.Time{}
+	}
+	return from.Add(wait)
 }

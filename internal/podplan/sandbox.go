@@ -1,0 +1,68 @@
+package podplan
+
+import (
+	"slices"
+	"time"
+
+	"muster.dev/muster/internal/reason"
+)
+
+// haveSandbox has a sandbox made where none lives, once there are volumes; true
+// when one lives. Nothing of a dead sandbox runs on beside a new one, and its
+// network is given back before the new one asks for the same ports.
+func (d *decider) haveSandbox(volumes bool) bool {
+	left := d.leaveOthers()
+	if d.sandbox != nil {
+		return true
+	}
+	if left || !volumes {
+		return false
+	}
+	attempt := d.seen.SandboxAttempts
+	var at time.Time
+	if len(d.seen.Sandboxes) > 0 {
+		dead := d.seen.Sandboxes[0]
+		attempt = max(attempt, dead.Attempt+1)
+		// Sandboxes that die young again and again are made anew ever more rarely.
+		at = d.after(dead.CreatedAt, restartBackOff.after(attempt-1))
+	}
+	if f := d.seen.SandboxFailure; f != nil {
+		d.because(reason.Reason{Code: reason.SandboxFailed, Object: d.pod.Name, Count: f.Count, Detail: f.Message})
+		if retry := d.after(f.At, sandboxBackOff.after(f.Count)); retry.After(at) {
+			at = retry
+		}
+	}
+	if at.After(d.now) {
+		d.again(at)
+		return false
+	}
+	d.do(Action{Verb: RunSandbox, Attempt: attempt})
+	return false
+}
+
+// leaveOthers ends all that is not in the present sandbox; true while something
+// is still to be ended.
+func (d *decider) leaveOthers() bool {
+	strays := d.strays()
+	for _, a := range strays {
+		d.stop(a, d.fullGrace(), "Stopping container "+a.Container)
+	}
+	left := len(strays) > 0
+	for i := range d.seen.Sandboxes {
+		s := &d.seen.Sandboxes[i]
+		if s == d.sandbox || !s.stands() {
+			continue
+		}
+		left = true
+		if !slices.ContainsFunc(strays, func(a Attempt) bool { return a.SandboxID == s.ID }) {
+			d.do(Action{Verb: StopSandbox, ID: s.ID})
+		}
+	}
+	return left
+}
+
+// stands says that the sandbox still holds something on the node: processes or
+// its network.
+func (s Sandbox) stands() bool {
+	return s.Ready || (len(s.IPs) > 0 && !s.Stopped)
+}
