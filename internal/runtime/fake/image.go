@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/distribution/reference"
 	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -16,11 +17,23 @@ import (
 
 // imageKey is the one form all names of an image are looked up by.
 func imageKey(name string) string {
+	if strings.HasPrefix(name, "sha256:") {
+		return name // an ID, though it reads like a name with a tag
+	}
 	named, err := reference.ParseDockerRef(name)
 	if err != nil {
-		return name // an ID, or nothing that is ever found
+		return name // which is then never found
 	}
 	return named.String()
+}
+
+// imageLocked finds an image by a name or its ID, which reads like a name too.
+func (r *Runtime) imageLocked(name string) (*runtime.Image, bool) {
+	if image, ok := r.images[name]; ok {
+		return image, true
+	}
+	image, ok := r.images[imageKey(name)]
+	return image, ok
 }
 
 // Image looks an image up by a name or ID; nil when it is not there.
@@ -29,7 +42,7 @@ func (r *Runtime) Image(ctx context.Context, name string) (*runtime.Image, error
 		return nil, err
 	}
 	defer r.mu.Unlock()
-	image, ok := r.images[imageKey(name)]
+	image, ok := r.imageLocked(name)
 	if !ok {
 		return nil, nil
 	}
@@ -115,7 +128,7 @@ func (r *Runtime) RemoveImage(ctx context.Context, name string) error {
 		return err
 	}
 	defer r.mu.Unlock()
-	image, ok := r.images[imageKey(name)]
+	image, ok := r.imageLocked(name)
 	if !ok {
 		return nil
 	}
