@@ -31,13 +31,12 @@ const startTimeout = time.Minute
 // Containerd is muster's own running containerd and the network around it. It
 // outlives this process; only Remove ends it.
 type Containerd struct {
-	layout   layout
-	options  Options
-	systemd  bool
-	process  process
-	conn     *grpc.ClientConn
-	adopted  bool
-	snapshot string
+	layout  layout
+	options Options
+	systemd bool
+	process process
+	conn    *grpc.ClientConn
+	adopted bool
 }
 
 // Start makes the machine able to run Pods: network, cgroups, containerd and the
@@ -79,14 +78,14 @@ func (c *Containerd) bringUp(ctx context.Context) error {
 		return missing
 	}
 	settings := tools.settings(c.layout)
-	c.systemd, c.snapshot = settings.systemdCgroup, settings.snapshotter
+	c.systemd = settings.systemdCgroup
 	if err := c.setUpNetwork(); err != nil {
 		return err
 	}
 	if err := makeCgroups(c.layout, c.systemd); err != nil {
 		return err
 	}
-	if err := c.run(ctx, tools, renderContainerd(settings)); err != nil {
+	if err := c.run(ctx, tools, settings); err != nil {
 		return err
 	}
 	if err := c.storeSandboxImage(ctx); err != nil {
@@ -96,7 +95,8 @@ func (c *Containerd) bringUp(ctx context.Context) error {
 }
 
 // run adopts the containerd that is there or starts one.
-func (c *Containerd) run(ctx context.Context, tools tools, config string) error {
+func (c *Containerd) run(ctx context.Context, tools tools, settings containerdSettings) error {
+	config := renderContainerd(settings)
 	hash := sha256.Sum256([]byte(tools.containerd.path + tools.containerd.version + config))
 	wanted := hex.EncodeToString(hash[:])
 	recorded := readProcess(c.layout.record)
@@ -117,7 +117,7 @@ func (c *Containerd) run(ctx context.Context, tools tools, config string) error 
 		return err
 	}
 	c.options.Progress("starting containerd")
-	if err := c.spawn(tools, wanted); err != nil {
+	if err := c.spawn(tools, process{Settings: wanted, Snapshotter: settings.snapshotter}); err != nil {
 		return err
 	}
 	if err := c.connect(ctx, startTimeout); err != nil {
@@ -141,7 +141,7 @@ func (c *Containerd) forgetOldBoot(recorded process) error {
 
 // spawn starts containerd in a session of its own, so that neither Ctrl-C in our
 // terminal nor our own end reaches it.
-func (c *Containerd) spawn(tools tools, settings string) error {
+func (c *Containerd) spawn(tools tools, started process) error {
 	log, err := openLog(c.layout.log)
 	if err != nil {
 		return err
@@ -162,7 +162,7 @@ func (c *Containerd) spawn(tools tools, settings string) error {
 	if c.process, err = identify(child.Pid); err != nil {
 		return fmt.Errorf("starting containerd: it ended at once: %w\nThe end of %s:\n%s", err, c.layout.log, tail(c.layout.log, 15))
 	}
-	c.process.Settings = settings
+	c.process.Settings, c.process.Snapshotter = started.Settings, started.Snapshotter
 	if err := c.process.write(c.layout.record); err != nil {
 		return err
 	}
@@ -233,7 +233,7 @@ func (c *Containerd) storeSandboxImage(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := storeImage(ctx, c.conn, sandbox, pinned); err != nil {
+	if err := c.storeImage(ctx, sandbox, pinned); err != nil {
 		return fmt.Errorf("storing the sandbox image: %w", err)
 	}
 	return nil

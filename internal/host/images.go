@@ -49,18 +49,18 @@ func Import(ctx context.Context, options Options, archive string) ([]string, err
 	if err := c.connect(ctx, startTimeout); err != nil {
 		return nil, err
 	}
-	names, err := importArchive(ctx, c.conn, archive)
+	names, err := c.importArchive(ctx, archive)
 	return names, errors.Join(err, c.Close())
 }
 
-func importArchive(ctx context.Context, conn *grpc.ClientConn, archive string) ([]string, error) {
+func (c *Containerd) importArchive(ctx context.Context, archive string) ([]string, error) {
 	file, images, err := readArchiveFile(archive)
 	if err != nil {
 		return nil, err
 	}
 	var names []string
 	for _, one := range images {
-		if err = storeImage(ctx, conn, one, nil); err != nil {
+		if err = c.storeImage(ctx, one, nil); err != nil {
 			err = fmt.Errorf("importing %s: %w", archive, err)
 			break
 		}
@@ -97,9 +97,10 @@ func sandboxImage() (image, error) {
 	return assemble([]string{SandboxImage}, []blob{bytesBlob(mediaConfig, config), layerBlob})
 }
 
-// storeImage writes an image's blobs and files it under its names. A lease keeps
-// the blobs from being collected until a name refers to them.
-func storeImage(ctx context.Context, conn *grpc.ClientConn, one image, labels map[string]string) (err error) {
+// storeImage writes an image's blobs, unpacks it, and files it under its names. A
+// lease keeps all of it from being collected until a name refers to it.
+func (c *Containerd) storeImage(ctx context.Context, one image, labels map[string]string) (err error) {
+	conn := c.conn
 	ctx = metadata.AppendToOutgoingContext(ctx, "containerd-namespace", criNamespace)
 	leases := leasesapi.NewLeasesClient(conn)
 	lease, err := leases.Create(ctx, &leasesapi.CreateRequest{Labels: map[string]string{
@@ -112,17 +113,10 @@ func storeImage(ctx context.Context, conn *grpc.ClientConn, one image, labels ma
 		err = errors.Join(err, ended)
 	}()
 	ctx = metadata.AppendToOutgoingContext(ctx, "containerd-lease", lease.Lease.ID)
-	// The manifest refers to its parts by labels; without them they are garbage.
-	refs := map[string]string{"containerd.io/gc.ref.content.config": one.blobs[0].Digest}
-	for i, part := range one.blobs {
-		if i > 0 {
-			refs[fmt.Sprintf("containerd.io/gc.ref.content.l.%d", i-1)] = part.Digest
-		}
-		if err := storeBlob(ctx, conn, part, nil); err != nil {
-			return err
-		}
+	if err := storeBlobs(ctx, conn, one); err != nil {
+		return err
 	}
-	if err := storeBlob(ctx, conn, one.manifest, refs); err != nil {
+	if err := unpack(ctx, conn, c.process.Snapshotter, one); err != nil {
 		return err
 	}
 	for _, name := range one.names {
@@ -134,6 +128,21 @@ func storeImage(ctx context.Context, conn *grpc.ClientConn, one image, labels ma
 		}
 	}
 	return nil
+}
+
+// storeBlobs writes an image's content. The manifest refers to its parts by
+// labels; without them they would be garbage.
+func storeBlobs(ctx context.Context, conn *grpc.ClientConn, one image) error {
+	refs := map[string]string{"containerd.io/gc.ref.content.config": one.blobs[0].Digest}
+	for i, part := range one.blobs {
+		if i > 0 {
+			refs[fmt.Sprintf("containerd.io/gc.ref.content.l.%d", i-1)] = part.Digest
+		}
+		if err := storeBlob(ctx, conn, part, nil); err != nil {
+			return err
+		}
+	}
+	return storeBlob(ctx, conn, one.manifest, refs)
 }
 
 // awaitImage waits until the CRI part of containerd knows a name for what it now

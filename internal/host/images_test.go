@@ -15,6 +15,9 @@ import (
 	"strings"
 	"testing"
 
+	leasesapi "github.com/containerd/containerd/api/services/leases/v1"
+	snapshotsapi "github.com/containerd/containerd/api/services/snapshots/v1"
+	"google.golang.org/grpc/metadata"
 	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"muster.dev/muster/internal/host/pause"
@@ -164,6 +167,9 @@ func TestImportRunsAndEndsOnTerm(t *testing.T) {
 			}
 		}
 	}
+	if !unpackedAfterCollection(t, c, docker) {
+		t.Error("the image is not unpacked, or what was unpacked is collected as garbage")
+	}
 	sandbox := runSandbox(t, c, "uid-5", 18935)
 	client := cri.NewRuntimeServiceClient(c.conn)
 	made, err := client.CreateContainer(t.Context(), &cri.CreateContainerRequest{PodSandboxId: sandbox,
@@ -188,4 +194,35 @@ func TestImportRunsAndEndsOnTerm(t *testing.T) {
 	if status.Status.ExitCode != 0 || status.Status.State != cri.ContainerState_CONTAINER_EXITED {
 		t.Errorf("after SIGTERM: %s with exit code %d", status.Status.State, status.Status.ExitCode)
 	}
+}
+
+// unpackedAfterCollection says whether an archive's layers are unpacked and stay
+// so when containerd collects what nothing refers to.
+func unpackedAfterCollection(t *testing.T, c *Containerd, archive []byte) bool {
+	t.Helper()
+	images, err := readArchive(bytes.NewReader(archive), int64(len(archive)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var config struct {
+		RootFS struct {
+			DiffIDs []string `json:"diff_ids"`
+		} `json:"rootfs"`
+	}
+	if err := json.NewDecoder(images[0].blobs[0].open()).Decode(&config); err != nil {
+		t.Fatal(err)
+	}
+	ctx := metadata.AppendToOutgoingContext(t.Context(), "containerd-namespace", criNamespace)
+	leases := leasesapi.NewLeasesClient(c.conn)
+	lease, err := leases.Create(ctx, &leasesapi.CreateRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Ending a lease and waiting for it is how one asks for a collection.
+	if _, err := leases.Delete(ctx, &leasesapi.DeleteRequest{ID: lease.Lease.ID, Sync: true}); err != nil {
+		t.Fatal(err)
+	}
+	_, err = snapshotsapi.NewSnapshotsClient(c.conn).Stat(ctx, &snapshotsapi.StatSnapshotRequest{
+		Snapshotter: c.process.Snapshotter, Key: config.RootFS.DiffIDs[0]})
+	return err == nil
 }

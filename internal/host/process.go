@@ -24,6 +24,8 @@ type process struct {
 	// Settings is the hash of what it was started with; when it differs the
 	// process is restarted.
 	Settings string `json:"settings"`
+	// Snapshotter is the one it was told to use.
+	Snapshotter string `json:"snapshotter"`
 }
 
 // identify reads who has a process number now.
