@@ -15,6 +15,9 @@ const etcHosts = "/etc/hosts"
 // containerMounts are the container's volume mounts in the manifest's order, then
 // its /etc/hosts (unless it mounts one itself) and the file for its last words.
 func containerMounts(in ContainerInput, env []v1.EnvVar) ([]*cri.Mount, error) {
+	if len(in.Container.VolumeDevices) > 0 {
+		return nil, fmt.Errorf("muster does not act on volumeDevices of container %q; mount a volume with a file system instead", in.Container.Name)
+	}
 	var mounts []*cri.Mount
 	ownHosts := false
 	for i, mount := range in.Container.VolumeMounts {

@@ -1,6 +1,7 @@
 package spec
 
 import (
+	"errors"
 	"fmt"
 
 	v1 "k8s.io/api/core/v1"
@@ -9,10 +10,14 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// Sandbox is what the runtime is told to make a Pod's sandbox. It fails only for
-// a host name that no API server would have let pass.
+// Sandbox is what the runtime is told to make a Pod's sandbox. It fails for a host
+// name that the kernel would not take, and for fields that muster will not act on:
+// a Pod that asked for more isolation than it would get must not run.
 func Sandbox(in PodInput) (*cri.PodSandboxConfig, error) {
 	pod := in.Pod
+	if err := unserved(pod); err != nil {
+		return nil, err
+	}
 	hostname, err := sandboxHostname(pod, in.Node)
 	if err != nil {
 		return nil, err
@@ -37,6 +42,17 @@ func Sandbox(in PodInput) (*cri.PodSandboxConfig, error) {
 		},
 	}
 	return config, nil
+}
+
+// unserved names a field that the Pod relies on and muster does not act on.
+func unserved(pod *v1.Pod) error {
+	if !ptr.Deref(pod.Spec.HostUsers, true) {
+		return errors.New("muster does not act on spec.hostUsers: false; remove the field to let the Pod run in the node's user namespace")
+	}
+	if len(pod.Spec.ResourceClaims) > 0 {
+		return errors.New("muster does not act on spec.resourceClaims; remove them, or ask for the device as an extended resource")
+	}
+	return nil
 }
 
 // sandboxHostname is the name that the kernel is told; a host-network Pod shares

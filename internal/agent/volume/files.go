@@ -1,6 +1,7 @@
 package volume
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -9,9 +10,13 @@ import (
 )
 
 // WriteHosts puts the Pod's /etc/hosts in place and returns its path on the host.
-// The file is written over rather than replaced: running containers have it mounted.
+// The file is written over rather than replaced, and only when it changes: running
+// containers have it mounted.
 func (m *Manager) WriteHosts(uid types.UID, content []byte) (string, error) {
 	path := filepath.Join(m.podDir(uid), "etc-hosts")
+	if present, err := os.ReadFile(path); err == nil && bytes.Equal(present, content) {
+		return path, nil
+	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
 		return "", fmt.Errorf("writing the hosts file of Pod %s: %w", uid, err)
 	}

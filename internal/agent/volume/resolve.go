@@ -2,11 +2,10 @@ package volume
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 
 	securejoin "github.com/cyphar/filepath-securejoin"
 	v1 "k8s.io/api/core/v1"
@@ -58,56 +57,13 @@ func (r *Resolver) File(volume, path string) ([]byte, error) {
 	return os.ReadFile(resolved)
 }
 
-// SubPath is the host's path of a path in a volume; links in it are followed as if
-// the volume were the root. A missing path becomes a folder with the volume's mode.
-func (r *Resolver) SubPath(volume, path string, _ string, _ int) (string, error) {
+// SubPath is the host's path of a path in a volume, as one mount of one container
+// sees it.
+func (r *Resolver) SubPath(volume, path, container string, index int) (string, error) {
 	mount, ok := r.mounts[volume]
 	if !ok {
 		return "", fmt.Errorf("cannot find volume %q", volume)
 	}
-	resolved, err := securejoin.SecureJoin(mount.HostPath, path)
-	if err != nil {
-		return "", fmt.Errorf("resolving %s in volume %s: %w", path, volume, err)
-	}
-	if _, err := os.Lstat(resolved); err == nil {
-		return resolved, nil
-	} else if !errors.Is(err, fs.ErrNotExist) {
-		return "", err
-	}
-	info, err := os.Stat(mount.HostPath)
-	if err != nil {
-		return "", err
-	}
-	return resolved, makeLike(mount.HostPath, resolved, info.Mode().Perm())
-}
-
-// makeLike makes the missing folders from base down to path, with mode.
-func makeLike(base, path string, mode fs.FileMode) error {
-	relative, err := filepath.Rel(base, path)
-	if err != nil {
-		return err
-	}
-	if !filepath.IsLocal(relative) {
-		return fmt.Errorf("%s is not in %s", path, base)
-	}
-	for _, part := range split(relative) {
-		base = filepath.Join(base, part)
-		if err := os.Mkdir(base, mode); errors.Is(err, fs.ErrExist) {
-			continue
-		} else if err != nil {
-			return err
-		}
-		if err := os.Chmod(base, mode); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func split(path string) []string {
-	dir, last := filepath.Split(filepath.Clean(path))
-	if dir == "" {
-		return []string{last}
-	}
-	return append(split(dir), last)
+	target := filepath.Join(r.m.podDir(r.pod.UID), "volume-subpaths", volume, container, strconv.Itoa(index))
+	return r.m.subPath(mount.HostPath, path, target)
 }
