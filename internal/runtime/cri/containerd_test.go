@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"net/http/httptest"
+	"os/exec"
 	"strings"
 	"testing"
 	"time"
@@ -90,6 +91,34 @@ func TestOOMKilledIsTheReason(t *testing.T) {
 	p.await(events, survived, func(c runtime.Container) bool {
 		return c.State == runtime.Exited && c.ExitCode == 0 && c.Reason == "OOMKilled"
 	})
+}
+
+func TestLostSandboxIsAnnounced(t *testing.T) {
+	c := runtimetest.StartContainerd(t)
+	p := startPod(t, c)
+	events := p.client.Events(t.Context())
+	until := func(ready bool) {
+		t.Helper()
+		limit := time.After(20 * time.Second)
+		for {
+			pod, err := p.client.Pod(t.Context(), podUID)
+			if err == nil && len(pod.Sandboxes) == 1 && pod.Sandboxes[0].Ready == ready {
+				return
+			}
+			select {
+			case <-events:
+			case <-limit:
+				t.Fatalf("no event led to a sandbox with ready %t: %+v, %v", ready, pod, err)
+			}
+		}
+	}
+	until(true)
+	<-events // connected: what comes now comes from the sandbox's end
+	kill := exec.Command("ctr", "--address", strings.TrimPrefix(c.Endpoint, "unix://"), "--namespace", "k8s.io", "tasks", "kill", "--signal", "SIGKILL", p.sandboxID)
+	if out, err := kill.CombinedOutput(); err != nil {
+		t.Fatalf("killing the sandbox: %v: %s", err, out)
+	}
+	until(false)
 }
 
 func TestEventsOutliveContainerd(t *testing.T) {

@@ -38,20 +38,23 @@ var filters = []string{
 // socket with CRI. Its events come before CRI shows what they announce, so hints
 // of exits and OOM kills wait until it does.
 func (c *Client) readContainerdEvents(ctx context.Context, h *hints, connected func()) error {
-	ctx, cancel := context.WithCancel(metadata.AppendToOutgoingContext(ctx, "containerd-namespace", criNamespace))
-	defer cancel()
+	ctx, cancel := context.WithCancelCause(metadata.AppendToOutgoingContext(ctx, "containerd-namespace", criNamespace))
+	defer cancel(nil)
 	service := eventservice.NewEventsClient(c.conn)
 	stream, err := service.Subscribe(ctx, &eventservice.SubscribeRequest{Filters: filters})
 	if err != nil {
 		return fmt.Errorf("subscribing to containerd's events: %w", err)
 	}
-	mark := newMark(ctx, service)
+	mark := newMark(ctx, service, cancel)
 	defer mark.stop()
 	settle := newSettler(ctx, c, h)
 	defer settle.stop()
 	owners := newOwners(c)
 	for {
 		envelope, err := stream.Recv()
+		if cause := context.Cause(ctx); cause != nil {
+			return cause
+		}
 		if err != nil {
 			return fmt.Errorf("reading containerd's events: %w", err)
 		}
@@ -116,29 +119,34 @@ type mark struct {
 	done   chan struct{}
 }
 
-func newMark(ctx context.Context, service eventservice.EventsClient) *mark {
+// newMark begins to publish; fail is told why it cannot.
+func newMark(ctx context.Context, service eventservice.EventsClient, fail context.CancelCauseFunc) *mark {
 	ctx, cancel := context.WithCancel(ctx)
 	m := &mark{name: string(uuid.NewUUID()), cancel: cancel, done: make(chan struct{})}
 	go func() {
 		defer close(m.done)
-		m.publish(ctx, service)
+		if err := m.publish(ctx, service); err != nil {
+			fail(fmt.Errorf("marking the stream of containerd's events: %w", err))
+		}
 	}()
 	return m
 }
 
-// publish ends silently when it cannot: the stream of the same connection then
-// breaks too, and says why.
-func (m *mark) publish(ctx context.Context, service eventservice.EventsClient) {
+func (m *mark) publish(ctx context.Context, service eventservice.EventsClient) error {
 	payload, err := typeurl.MarshalAnyToProto(&events.NamespaceUpdate{Name: m.name})
 	if err != nil {
-		return
+		return err
 	}
 	for wait := 5 * time.Millisecond; ; wait = min(2*wait, time.Second) {
-		if _, err := service.Publish(ctx, &eventservice.PublishRequest{Topic: markTopic, Event: payload}); err != nil {
-			return
+		_, err := service.Publish(ctx, &eventservice.PublishRequest{Topic: markTopic, Event: payload})
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err != nil {
+			return err
 		}
 		if !pause(ctx, wait) {
-			return
+			return nil
 		}
 	}
 }
@@ -158,6 +166,7 @@ func (m *mark) seen(envelope *containerd.Envelope) bool {
 	}
 }
 
+// stop ends the publishing and waits for its end.
 func (m *mark) stop() {
 	m.cancel()
 	<-m.done

@@ -51,7 +51,7 @@ func (r *Runtime) CreateContainer(ctx context.Context, sandboxID string, config 
 	if !s.ready {
 		return "", fmt.Errorf("%s: sandbox %s is not running", doing, sandboxID)
 	}
-	image, ok := r.images[imageKey(config.GetImage().GetImage())]
+	image, ok := r.imageLocked(config.GetImage().GetImage())
 	if !ok {
 		return "", fmt.Errorf("%s: image %q: %w", doing, config.GetImage().GetImage(), runtime.ErrNotFound)
 	}

@@ -8,6 +8,8 @@ package fake
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"net/netip"
 	"sync"
@@ -21,6 +23,8 @@ import (
 
 // Options make one simulated runtime.
 type Options struct {
+	// Name, the node's as a rule, keeps the IDs of many runtimes apart.
+	Name string
 	// Clock is the time it lives by; default the real one. With a clock that is
 	// stepped, calls with a delay wait for a step.
 	Clock clock.WithDelayedExecution
@@ -42,6 +46,7 @@ type Runtime struct {
 	mu          sync.Mutex
 	script      Script
 	down        bool
+	idPrefix    string
 	nextID      uint64
 	sandboxes   map[string]*sandbox
 	containers  map[string]*container
@@ -66,6 +71,7 @@ func New(options Options) *Runtime {
 		options:     options,
 		clock:       options.Clock,
 		script:      options.Script,
+		idPrefix:    idPrefix(options.Name),
 		sandboxes:   make(map[string]*sandbox),
 		containers:  make(map[string]*container),
 		images:      make(map[string]*runtime.Image),
@@ -114,9 +120,16 @@ func (r *Runtime) wait(ctx context.Context, d time.Duration) error {
 	}
 }
 
+// idPrefix is the part that all IDs of a runtime begin with, so that those of one
+// runtime sort in the order of their making.
+func idPrefix(name string) string {
+	sum := sha256.Sum256([]byte(name))
+	return hex.EncodeToString(sum[:24])
+}
+
 func (r *Runtime) newIDLocked() string {
 	r.nextID++
-	return fmt.Sprintf("%064x", r.nextID)
+	return fmt.Sprintf("%s%016x", r.idPrefix, r.nextID)
 }
 
 // Info says what the runtime is.
@@ -137,7 +150,7 @@ func (r *Runtime) Status(ctx context.Context) (runtime.Status, error) {
 	return runtime.Status{RuntimeReady: true, NetworkReady: true, Handlers: []string{""}, CgroupDriver: "cgroupfs"}, nil
 }
 
-// ReopenLog has nothing to do: no log file is held open.
+// ReopenLog makes a new log file where the old one was moved away.
 func (r *Runtime) ReopenLog(ctx context.Context, id string) error {
 	if err := r.enter(ctx, "reopening a log"); err != nil {
 		return err
@@ -147,7 +160,7 @@ func (r *Runtime) ReopenLog(ctx context.Context, id string) error {
 	if !ok || c.state != runtime.Running {
 		return fmt.Errorf("reopening the log of container %s: %w", id, runtime.ErrNotFound)
 	}
-	return nil
+	return writeLog(c.logPath(r.logDirectory(c.sandbox.config)), r.clock.Now(), nil)
 }
 
 // Stats is the present use of every running container, by its Run.

@@ -64,6 +64,21 @@ func (s *suite) testImages(t *testing.T) {
 	}
 }
 
+func (s *suite) testImageByID(t *testing.T) {
+	p := s.newPod(t)
+	image, err := s.Runtime.Image(t.Context(), ProgImage)
+	if err != nil || image == nil {
+		t.Fatalf("Image() = %+v, %v", image, err)
+	}
+	config := p.containerConfig("main", 0, "wait", "0")
+	config.Image.Image = image.ID
+	id, err := s.Runtime.CreateContainer(t.Context(), p.sandboxID, config, p.config)
+	must(t, err)
+	if c := p.container(id); c.ImageID != image.ID || c.Image != ProgImage {
+		t.Errorf("container has image %q %q, want the name asked for and %s", c.Image, c.ImageID, image.ID)
+	}
+}
+
 func (s *suite) testPullFailures(t *testing.T) {
 	_, err := s.Runtime.PullImage(t.Context(), "Not A Name", nil, nil)
 	if !errors.Is(err, runtime.ErrInvalidImageName) {

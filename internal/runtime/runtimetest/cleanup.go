@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -24,22 +25,37 @@ import (
 // dirPrefix begins the folder of every private containerd.
 const dirPrefix = "muster-ctd-"
 
-// sweepStale removes what tests left that were killed before their cleanup.
+// own takes a lock that ends with this process however it ends. The file gets its
+// name when the lock is held, so that nobody finds it unlocked before.
+func (c *Containerd) own() error {
+	file, err := os.CreateTemp(c.Dir, "lock")
+	if err != nil {
+		return fmt.Errorf("making lock: %w", err)
+	}
+	c.owner = file
+	if err := unix.Flock(int(file.Fd()), unix.LOCK_EX); err != nil {
+		return fmt.Errorf("taking lock: %w", err)
+	}
+	return os.Rename(file.Name(), filepath.Join(c.Dir, "owner"))
+}
+
+// sweepStale removes what tests left that were killed before their cleanup: the
+// folders whose lock nobody holds.
 func sweepStale(t testing.TB) {
 	t.Helper()
-	dirs, err := filepath.Glob(filepath.Join(os.TempDir(), dirPrefix+"*"))
+	owners, err := filepath.Glob(filepath.Join(os.TempDir(), dirPrefix+"*", "owner"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, dir := range dirs {
-		owner, err := os.ReadFile(filepath.Join(dir, "owner"))
+	for _, name := range owners {
+		owner, err := os.Open(name)
 		if err != nil {
-			continue // just being made
+			continue // its test just ended
 		}
-		pid, err := strconv.Atoi(string(owner))
-		if err == nil && errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
-			newContainerd(dir).wipe(t)
+		if unix.Flock(int(owner.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil {
+			newContainerd(filepath.Dir(name)).wipe(t)
 		}
+		owner.Close()
 	}
 }
 
@@ -62,6 +78,9 @@ func (c *Containerd) close(t testing.TB) {
 		t.Logf("containerd's last words:\n%s", c.Log())
 	}
 	c.wipe(t)
+	if c.owner != nil {
+		c.owner.Close()
+	}
 }
 
 // removePods asks containerd to take its Pods away, which also frees their

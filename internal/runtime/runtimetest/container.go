@@ -88,6 +88,21 @@ func (s *suite) testLog(t *testing.T) {
 	})
 }
 
+func (s *suite) testReopenLog(t *testing.T) {
+	p := s.newPod(t)
+	id := p.start("main", "wait", "0")
+	path := p.container(id).LogPath
+	must(t, os.Rename(path, path+".old"))
+	must(t, s.Runtime.ReopenLog(t.Context(), id))
+	if _, err := os.Stat(path); err != nil {
+		t.Errorf("no new log file: %v", err)
+	}
+	must(t, s.Runtime.StopContainer(t.Context(), id, 0))
+	if err := s.Runtime.ReopenLog(t.Context(), "nothing"); !errors.Is(err, runtime.ErrNotFound) {
+		t.Errorf("reopening nothing: %v, want not found", err)
+	}
+}
+
 func (s *suite) testStartRefused(t *testing.T) {
 	p := s.newPod(t)
 	events := p.events()

@@ -32,6 +32,7 @@ type Containerd struct {
 	Subnet       string // the Pods' addresses
 
 	socket  string
+	owner   *os.File // locked as long as this process lives
 	process *exec.Cmd
 	ended   chan struct{}
 	conn    *grpc.ClientConn
@@ -49,6 +50,9 @@ func StartContainerd(t testing.TB) *Containerd {
 	}
 	c := newContainerd(dir)
 	t.Cleanup(func() { c.close(t) })
+	if err := c.own(); err != nil {
+		t.Fatal(err)
+	}
 	if err := c.prepare(); err != nil {
 		t.Fatalf("preparing containerd: %v", err)
 	}
@@ -132,9 +136,6 @@ func (c *Containerd) prepare() error {
 		return err
 	}
 	c.Subnet = subnet
-	if err := os.WriteFile(filepath.Join(c.Dir, "owner"), fmt.Append(nil, os.Getpid()), 0o644); err != nil {
-		return err
-	}
 	if err := os.Mkdir(filepath.Join(c.Dir, "cni"), 0o755); err != nil {
 		return err
 	}

@@ -32,6 +32,20 @@ func (s *suite) testExitEvent(t *testing.T) {
 	}
 }
 
+func (s *suite) testRemovalEvent(t *testing.T) {
+	p := s.newPod(t)
+	events := p.events()
+	id := p.start("main", "exit", "0")
+	p.untilExited(events, id)
+	must(t, s.Reconnect(t).RemoveContainer(t.Context(), id))
+	for len(p.read().Containers) > 0 {
+		next(t, events)
+	}
+	for e := next(t, events); e.PodUID != p.uid || e.ContainerID != id; {
+		e = next(t, events)
+	}
+}
+
 func (s *suite) testEveryListener(t *testing.T) {
 	p := s.newPod(t)
 	one, two := p.events(), p.events()
