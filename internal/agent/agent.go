@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"fmt"
+	"net"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -13,30 +14,52 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"muster.dev/muster/internal/agent/endpoint"
 	"muster.dev/muster/internal/agent/probe"
 	"muster.dev/muster/internal/agent/volume"
 )
 
-// Run is the agent's life: it returns when ctx ends, or with the error that kept
+// Run is the agent's life: it returns when parent ends, or with the error that kept
 // it from starting. Containers go on when it returns; only what was being decided
 // for them stops.
-func Run(ctx context.Context, config Config) error {
+func Run(parent context.Context, config Config) error {
 	config, err := config.withDefaults()
 	if err != nil {
 		return err
 	}
-	group, ctx := errgroup.WithContext(ctx)
+	group, ctx := errgroup.WithContext(parent)
 	a, err := newAgent(ctx, config)
 	if err != nil {
 		return err
 	}
 	defer a.close()
+	if err := a.serveEndpoint(ctx, group); err != nil {
+		return err
+	}
 	group.Go(func() error { return a.runNode(ctx) })
 	group.Go(func() error { return a.runPods(ctx) })
 	group.Go(func() error { a.pods.follow(ctx); return nil })
-	if err := group.Wait(); ctx.Err() == nil || err != context.Cause(ctx) {
+	if err := group.Wait(); parent.Err() == nil {
 		return err
 	}
+	return nil
+}
+
+// serveEndpoint takes the endpoint's address and serves there.
+func (a *agent) serveEndpoint(ctx context.Context, group *errgroup.Group) error {
+	where := a.config.Endpoint
+	if where.Listen == "" {
+		return nil
+	}
+	server, err := endpoint.New(endpoint.Options{
+		Listen: where.Listen, CertFile: where.CertFile, KeyFile: where.KeyFile, ClientCAFile: where.ClientCAFile,
+		Client: a.config.Client, NodeName: a.config.NodeName, Pods: a.pods, Runtime: a.runtime,
+	})
+	if err != nil {
+		return err
+	}
+	a.node.port = int32(server.Addr().(*net.TCPAddr).Port)
+	group.Go(func() error { return server.Run(ctx) })
 	return nil
 }
 

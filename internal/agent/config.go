@@ -1,8 +1,6 @@
 package agent
 
 import (
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -10,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
-	"strconv"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
@@ -78,22 +75,11 @@ type Config struct {
 // Endpoint is where and how the node's HTTPS endpoint listens. An empty Listen
 // address means that there is none.
 type Endpoint struct {
-	Listen      string // host:port
-	Certificate *tls.Certificate
-	ClientCAs   *x509.CertPool
-}
-
-// port is the number of the endpoint's port, as the Node shows it.
-func (e Endpoint) port() int32 {
-	_, text, err := net.SplitHostPort(e.Listen)
-	if err != nil {
-		return 0
-	}
-	number, err := strconv.ParseInt(text, 10, 32)
-	if err != nil {
-		return 0
-	}
-	return int32(number)
+	// Listen is host:port.
+	Listen string
+	// CertFile and KeyFile are the serving certificate, ClientCAFile the authority
+	// of callers' certificates. They are read again when they change.
+	CertFile, KeyFile, ClientCAFile string
 }
 
 func (c Config) withDefaults() (Config, error) {

@@ -226,3 +226,10 @@ func testContainer(name string) v1.Container {
 
 // IsWatchListSemanticsUnSupported makes informers list before they watch.
 func (f *fakeAPI) IsWatchListSemanticsUnSupported() bool { return true }
+
+// down makes lists fail, or work again.
+func (f *fakeAPI) down(is bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.failLists = is
+}

@@ -105,7 +105,7 @@ func (n *node) ownLabels() map[string]string {
 func newNode(s *shared, machine machine) *node {
 	c := s.config
 	return &node{
-		name: c.NodeName, ips: c.NodeIPs, port: c.Endpoint.port(), labels: c.Labels, taints: c.Taints,
+		name: c.NodeName, ips: c.NodeIPs, labels: c.Labels, taints: c.Taints,
 		maxPods: c.MaxPods, reserved: c.Reserved, version: c.Version,
 		client: s.client, runtime: s.runtime, machine: machine, clock: s.clock, events: s.events, log: s.log,
 	}

@@ -14,10 +14,12 @@ import (
 // written says that the API has acknowledged the present status.
 func (w *worker) act(ctx context.Context, pod *v1.Pod, seen podplan.Observed, d podplan.Decision, busy map[job]bool, written bool) {
 	for _, action := range d.Actions {
-		if action.Verb == podplan.Release && (!written || len(busy) > 0) {
-			continue // the last status comes first, and nothing may be under way
+		if action.Verb != podplan.Release {
+			w.do(ctx, pod, seen, action, busy)
 		}
-		w.do(ctx, pod, seen, action, busy)
+	}
+	if d.Terminal && written && len(busy) == 0 { // the last status comes first, and nothing may be under way
+		w.do(ctx, pod, seen, podplan.Action{Verb: podplan.Release}, busy)
 	}
 	w.keepVolumesFresh(ctx, pod, busy, seen.Volumes.Ready && !d.Terminal && seen.Terminating == nil)
 }
@@ -46,7 +48,7 @@ func (w *worker) do(ctx context.Context, pod *v1.Pod, seen podplan.Observed, a p
 	case podplan.RemoveSandbox:
 		w.spawn(ctx, id, busy, func(ctx context.Context) error { return w.removeSandbox(ctx, pod, seen, a) })
 	case podplan.Release:
-		if !w.isReleased() || seen.Terminating != nil {
+		if w.owesRelease(pod, seen) {
 			w.spawn(ctx, id, busy, func(ctx context.Context) error { return w.release(ctx, pod, seen) })
 		}
 	default:

@@ -17,6 +17,7 @@ import (
 // loses its API object, and once that is gone all that is left here: logs, links
 // and, last of all, the agent's memory of it.
 func (w *worker) release(ctx context.Context, pod *v1.Pod, seen podplan.Observed) error {
+	w.admission.free(pod)
 	w.probes.Remove(w.uid)
 	if err := w.volumes.Remove(ctx, w.uid); err != nil {
 		return err
@@ -91,8 +92,15 @@ func (w *worker) isDeleted() bool {
 	return w.deleted
 }
 
-func (w *worker) isReleased() bool {
+// owesRelease says that there is still something of the Pod to take away.
+func (w *worker) owesRelease(pod *v1.Pod, seen podplan.Observed) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.released
+	switch {
+	case seen.Removed:
+		return true
+	case pod.DeletionTimestamp != nil:
+		return !w.deleted // else the watch will tell
+	}
+	return !w.released
 }

@@ -41,15 +41,15 @@ type worker struct {
 	relist    time.Duration
 	reread    time.Duration // zero: no event is outstanding
 	refreshAt time.Time     // when the volumes are next brought up to date
-	shown     v1.PodStatus  // the last status decided upon
 
-	mu        sync.Mutex // guards what follows
-	pod       *v1.Pod    // the newest known
-	removed   bool       // the API says it is gone
-	deleted   bool       // this worker deleted the API object
-	released  bool       // its volumes are gone; the object stays
-	finished  bool       // nothing is left of the Pod
-	announced bool       // a runtime event came since the last observation
+	mu        sync.Mutex    // guards what follows
+	pod       *v1.Pod       // the newest known
+	removed   bool          // the API says it is gone
+	deleted   bool          // this worker deleted the API object
+	released  bool          // its volumes are gone; the object stays
+	finished  bool          // nothing is left of the Pod
+	announced bool          // a runtime event came since the last observation
+	shown     *v1.PodStatus // the last status decided upon; never changed
 	progress
 }
 

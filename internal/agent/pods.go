@@ -95,5 +95,11 @@ func (p *pods) wake(uid types.UID) {
 	}
 }
 
-// wait returns when every worker has ended; their context must have.
-func (p *pods) wait() { p.group.Wait() }
+// wait takes no more Pods and returns when every worker has ended; their context
+// must have.
+func (p *pods) wait() {
+	p.mu.Lock()
+	p.open = false
+	p.mu.Unlock()
+	p.group.Wait()
+}

@@ -19,8 +19,7 @@ import (
 // acknowledged this very status, or there is no one left to tell.
 func (w *worker) publish(ctx context.Context, pod *v1.Pod, seen podplan.Observed, now time.Time) (written bool) {
 	status := podplan.Status(pod, seen, now)
-	w.announceStatus(pod, w.shown, status)
-	w.shown = status
+	w.announceStatus(pod, w.show(status), status)
 	if seen.Removed || w.isDeleted() || samePodStatus(pod.Status, status) {
 		return true
 	}
@@ -28,6 +27,19 @@ func (w *worker) publish(ctx context.Context, pod *v1.Pod, seen podplan.Observed
 		return w.writeStatus(ctx, pod, seen, now)
 	})
 	return false
+}
+
+// show keeps the status for whoever asks and returns the one before; at first
+// that is the API's, so that a restart of the agent announces nothing twice.
+func (w *worker) show(status v1.PodStatus) (before v1.PodStatus) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	before = w.pod.Status
+	if w.shown != nil {
+		before = *w.shown
+	}
+	w.shown = &status
+	return before
 }
 
 // writeStatus PUTs the whole status with the resource version it was worked out
