@@ -168,7 +168,7 @@ func inCgroups(tops []string) []process {
 				return nil
 			}
 			for _, field := range strings.Fields(string(text)) {
-				if pid, err := strconv.Atoi(field); err == nil && pid > 0 {
+				if pid, err := strconv.Atoi(field); err == nil && pid > 0 && pid != os.Getpid() {
 					if p, err := identify(pid); err == nil {
 						seen[pid] = p
 					}

@@ -12,82 +12,87 @@ import (
 var sharedChains = []string{"CNI-HOSTPORT-DNAT", "CNI-HOSTPORT-MASQ", "CNI-HOSTPORT-SETMARK"}
 
 // releaseRules removes the address-translation rules that the CNI plugins made
-// for our network's Pods that are not live.
-func releaseRules(ctx context.Context, l layout, live func(id string) bool) error {
+// for those of our network's Pods that are stale.
+func releaseRules(ctx context.Context, l layout, stale func(id string) bool) error {
+	return editNAT(ctx, func(rules string) string { return staleRules(rules, l.network, stale) })
+}
+
+// removeSharedRules removes the chains that all hostPorts of a machine share,
+// when none is left.
+func removeSharedRules(ctx context.Context) error { return editNAT(ctx, unusedSharedRules) }
+
+// editNAT applies what edit makes of the nat table, looking again when the table
+// changed under it: others use it too.
+func editNAT(ctx context.Context, edit func(rules string) string) error {
 	save, restore := findTool("iptables-save").path, findTool("iptables-restore").path
 	if save == "" || restore == "" {
 		return nil // without iptables there are no rules
 	}
-	// Looked at twice: shared chains are empty only after the first round.
-	for range 2 {
+	var failed error
+	for range 3 {
 		rules, err := output(ctx, "", save, "-t", "nat")
 		if err != nil {
 			return fmt.Errorf("listing hostPort rules: %w", err)
 		}
-		edit := staleRules(rules, l.network, live)
-		if edit == "" {
+		input := edit(rules)
+		if input == "" {
 			return nil
 		}
-		if _, err := output(ctx, edit, restore, "--noflush", "-w"); err != nil {
-			return fmt.Errorf("releasing hostPort rules: %w", err)
+		if _, failed = output(ctx, input, restore, "--noflush", "-w"); failed == nil {
+			return nil
 		}
 	}
-	return nil
+	return fmt.Errorf("releasing hostPort rules: %w", failed)
 }
 
 // The plugins mark their rules with a comment that names network and container.
 var ruleOwner = regexp.MustCompile(`name: \\"([^"\\]*)\\" id: \\"([^"\\]*)\\"`)
 
 // staleRules works out, from `iptables-save -t nat`, the input of
-// `iptables-restore --noflush` that removes the rules of one CNI network whose
-// owners are not live, with their chains; and the shared chains once nobody uses
-// hostPorts. It is empty when there is nothing to do.
-func staleRules(rules, network string, live func(id string) bool) string {
+// `iptables-restore --noflush` that removes one CNI network's rules for stale
+// owners, with their private chains. It is empty when there is nothing to do.
+func staleRules(rules, network string, stale func(id string) bool) string {
 	var removed, chains []string
-	used := false // somebody has a hostPort
-	sharedPresent := false
 	for _, line := range strings.Split(rules, "\n") {
-		if name, found := strings.CutPrefix(line, ":"); found {
-			name, _, _ = strings.Cut(name, " ")
-			sharedPresent = sharedPresent || slices.Contains(sharedChains, name)
-			continue
-		}
 		rule, found := strings.CutPrefix(line, "-A ")
-		if !found {
-			continue
-		}
 		owner := ruleOwner.FindStringSubmatch(rule)
-		if owner == nil || owner[1] != network || live(owner[2]) {
-			used = used || strings.HasPrefix(rule, "CNI-HOSTPORT-DNAT ")
+		if !found || owner == nil || owner[1] != network || !stale(owner[2]) {
 			continue
 		}
-		if target := jumpTarget(rule); strings.HasPrefix(target, "CNI-") && !slices.Contains(sharedChains, target) {
+		if target := jumpTarget(rule); private(target) {
 			chains = append(chains, target)
 		}
-		chain, _, _ := strings.Cut(rule, " ")
-		if !strings.HasPrefix(chain, "CNI-") || slices.Contains(sharedChains, chain) {
+		if chain, _, _ := strings.Cut(rule, " "); !private(chain) { // those are flushed whole
 			removed = append(removed, "-D "+rule)
-		} // a private chain is flushed whole
-	}
-	if len(removed) == 0 && !used && sharedPresent {
-		removed, chains = sharedRules(rules)
+		}
 	}
 	return restoreInput(removed, chains)
 }
 
-// sharedRules are the jumps into the shared chains, and the chains.
-func sharedRules(rules string) (removed, chains []string) {
+// private says that a chain was made for one Pod.
+func private(chain string) bool {
+	return strings.HasPrefix(chain, "CNI-") && !slices.Contains(sharedChains, chain)
+}
+
+// unusedSharedRules works out the same for the shared chains, when no hostPort
+// uses them.
+func unusedSharedRules(rules string) string {
+	var removed, chains []string
 	for _, line := range strings.Split(rules, "\n") {
 		if name, found := strings.CutPrefix(line, ":"); found {
 			if name, _, _ = strings.Cut(name, " "); slices.Contains(sharedChains, name) {
 				chains = append(chains, name)
 			}
 		}
-		if rule, found := strings.CutPrefix(line, "-A "); found && slices.Contains(sharedChains, jumpTarget(rule)) {
+		rule, found := strings.CutPrefix(line, "-A ")
+		if found && strings.HasPrefix(rule, "CNI-HOSTPORT-DNAT ") {
+			return "" // somebody has a hostPort
+		}
+		if found && slices.Contains(sharedChains, jumpTarget(rule)) {
 			removed = append(removed, "-D "+rule)
 		}
 	}
-	return removed, chains
+	return restoreInput(removed, chains)
 }
 
 func jumpTarget(rule string) string {

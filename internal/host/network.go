@@ -24,7 +24,7 @@ const libcniResults = "/var/lib/cni/results"
 
 // setUpNetwork makes the bridge with its gateway address, before any Pod does,
 // so that the API server can listen on it; and the CNI configuration.
-func (c *Containerd) setUpNetwork() error {
+func (c *Containerd) setUpNetwork(ctx context.Context) error {
 	l, o := c.layout, c.options
 	if err := makeBridge(l.bridge, o.gateway(), o.PodCIDR); err != nil {
 		return err
@@ -32,7 +32,7 @@ func (c *Containerd) setUpNetwork() error {
 	if err := turnOnForwarding(l); err != nil {
 		return err
 	}
-	if err := allowForwarding(context.Background(), l); err != nil {
+	if err := allowForwarding(ctx, l); err != nil {
 		return err
 	}
 	list, err := renderNetwork(l, o)
@@ -124,29 +124,17 @@ func restoreForwarding(l layout) error {
 	return nil
 }
 
-// releaseStale gives back addresses and hostPorts of Pods that the runtime no
-// longer knows: their removal was cut short.
-func (c *Containerd) releaseStale(ctx context.Context) error {
-	list, err := cri.NewRuntimeServiceClient(c.conn).ListPodSandbox(ctx, &cri.ListPodSandboxRequest{})
-	if err != nil {
-		return fmt.Errorf("listing sandboxes: %w", err)
-	}
-	known := map[string]bool{}
-	for _, sandbox := range list.Items {
-		known[sandbox.Id] = true
-	}
-	live := func(id string) bool { return known[id] }
-	return errors.Join(releaseAddresses(c.layout, live), releaseRules(ctx, c.layout, live), releaseResults(c.layout, live))
-}
+// reservation is what host-local keeps for one address: a file named by the
+// address, whose first line is the owner.
+type reservation struct{ file, owner string }
 
-// releaseAddresses frees what host-local holds for owners that are not live. Its
-// files are named by the address; the first line is the owner.
-func releaseAddresses(l layout, live func(id string) bool) error {
+func reservations(l layout) ([]reservation, error) {
 	dir := filepath.Join(l.cniState, l.network)
 	files, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		return fmt.Errorf("listing address reservations: %w", err)
+		return nil, fmt.Errorf("listing address reservations: %w", err)
 	}
+	var found []reservation
 	for _, file := range files {
 		if _, err := netip.ParseAddr(file.Name()); err != nil {
 			continue // its lock and its last address
@@ -154,32 +142,56 @@ func releaseAddresses(l layout, live func(id string) bool) error {
 		name := filepath.Join(dir, file.Name())
 		text, err := os.ReadFile(name)
 		if err != nil {
-			return fmt.Errorf("reading an address reservation: %w", err)
+			return nil, fmt.Errorf("reading an address reservation: %w", err)
 		}
 		owner, _, _ := strings.Cut(string(text), "\n")
-		if live(strings.TrimSpace(owner)) {
-			continue
-		}
-		if err := os.Remove(name); err != nil {
-			return fmt.Errorf("releasing an address: %w", err)
+		found = append(found, reservation{file: name, owner: strings.TrimSpace(owner)})
+	}
+	return found, nil
+}
+
+// releaseStale gives back what Pods held that the runtime no longer knows: their
+// removal was cut short. held is what was reserved before containerd started:
+// whatever came later belongs to a Pod that is just being made, which the runtime
+// does not list before it is complete.
+func (c *Containerd) releaseStale(ctx context.Context, held []reservation) error {
+	if len(held) == 0 {
+		return nil
+	}
+	list, err := cri.NewRuntimeServiceClient(c.conn).ListPodSandbox(ctx, &cri.ListPodSandboxRequest{})
+	if err != nil {
+		return fmt.Errorf("listing sandboxes: %w", err)
+	}
+	lost := map[string]bool{}
+	for _, one := range held {
+		lost[one.owner] = true
+	}
+	for _, sandbox := range list.Items {
+		delete(lost, sandbox.Id)
+	}
+	stale := func(id string) bool { return lost[id] }
+	// The address last: as long as it is reserved, the rest is found again.
+	failed := errors.Join(releaseRules(ctx, c.layout, stale), releaseResults(c.layout, stale))
+	for _, one := range held {
+		if lost[one.owner] && failed == nil {
+			failed = removeFiles(one.file)
 		}
 	}
-	return nil
+	return failed
 }
 
 // removeNetwork takes away the bridge with what hangs on it, our iptables rules,
 // and the CNI library's memory of our network.
 func removeNetwork(ctx context.Context, l layout) error {
-	nobody := func(string) bool { return false }
-	err := errors.Join(removeBridge(l.bridge), releaseRules(ctx, l, nobody), releaseResults(l, nobody),
+	all := func(string) bool { return true }
+	err := errors.Join(removeBridge(l.bridge), releaseRules(ctx, l, all), removeSharedRules(ctx), releaseResults(l, all),
 		disallowForwarding(ctx, l), restoreForwarding(l), removeTree(filepath.Join(l.data, "cni")))
 	removeIfEmpty(libcniResults, filepath.Dir(libcniResults))
 	return err
 }
 
-// releaseResults removes the CNI library's memory of attachments whose owners
-// are not live. Ours are those with a network namespace below our state folder.
-func releaseResults(l layout, live func(id string) bool) error {
+// releaseResults removes the CNI library's memory of attachments of stale owners. Ours are those with a network namespace below our state folder.
+func releaseResults(l layout, stale func(id string) bool) error {
 	files, err := filepath.Glob(filepath.Join(libcniResults, "*"))
 	if err != nil {
 		return fmt.Errorf("listing network attachments: %w", err)
@@ -190,7 +202,7 @@ func releaseResults(l layout, live func(id string) bool) error {
 		if err != nil {
 			continue // given back by its owner just now
 		}
-		if owner, ours := attachmentOwner(text, l.state); ours && !live(owner) {
+		if owner, ours := attachmentOwner(text, l.state); ours && stale(owner) {
 			failed = append(failed, removeFiles(file))
 		}
 	}

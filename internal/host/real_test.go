@@ -255,8 +255,7 @@ func TestStartReleasesWhatNobodyOwns(t *testing.T) {
 	options := realOptions(t, "10.213.3.0/24")
 	c := start(t, options)
 	kept := runSandbox(t, c, "uid-3", 18933)
-	reservations := filepath.Join(c.layout.cniState, c.layout.network)
-	lost := filepath.Join(reservations, "10.213.3.77")
+	lost := filepath.Join(c.layout.cniState, c.layout.network, "10.213.3.77")
 	if err := os.WriteFile(lost, []byte("gone\r\neth0"), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -270,6 +269,12 @@ func TestStartReleasesWhatNobodyOwns(t *testing.T) {
 			t.Fatalf("%v: %s", err, text)
 		}
 	}
+	if err := unix.Kill(c.PID(), unix.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Wait(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	start(t, options)
 	if exists(lost) {
 		t.Error("the address of a Pod that is gone is still reserved")
@@ -277,6 +282,9 @@ func TestStartReleasesWhatNobodyOwns(t *testing.T) {
 	rules := natRules(t)
 	if strings.Contains(rules, "gone") {
 		t.Errorf("hostPort rules of a Pod that is gone are still there:\n%s", rules)
+	}
+	if addresses, err := reservations(c.layout); err != nil || len(addresses) != 1 || addresses[0].owner != kept {
+		t.Errorf("reservations %v, %v; want that of the running Pod", addresses, err)
 	}
 	if !strings.Contains(rules, kept) {
 		t.Errorf("hostPort rules of a running Pod are gone:\n%s", rules)

@@ -82,7 +82,7 @@ func stopPods(ctx context.Context, l layout, options Options) ([]string, error) 
 		if missing := tools.missing(); missing != nil {
 			return nil, missing
 		}
-		if err := c.run(ctx, tools, tools.settings(l)); err != nil {
+		if _, err := c.run(ctx, tools, tools.settings(l)); err != nil {
 			return nil, err
 		}
 	} else if err := c.connect(ctx, 10*time.Second); err != nil {

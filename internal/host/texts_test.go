@@ -101,25 +101,20 @@ COMMIT
 `
 
 func TestStaleRules(t *testing.T) {
-	live := func(ids ...string) func(string) bool { return func(id string) bool { return slices.Contains(ids, id) } }
-	unused := `*nat
-:CNI-HOSTPORT-DNAT - [0:0]
-:CNI-HOSTPORT-MASQ - [0:0]
--A PREROUTING -m addrtype --dst-type LOCAL -j CNI-HOSTPORT-DNAT
--A CNI-HOSTPORT-MASQ -m mark --mark 0x2000/0x2000 -j MASQUERADE
-COMMIT
-`
+	stale := func(ids ...string) func(string) bool {
+		return func(id string) bool { return slices.Contains(ids, id) }
+	}
 	for _, test := range []struct {
 		name    string
 		rules   string
 		network string
-		live    func(string) bool
+		stale   func(string) bool
 		want    string
 	}{
-		{name: "a live owner keeps everything", rules: natTable, network: "ours", live: live("one")},
-		{name: "another network is not ours", rules: natTable, network: "theirs", live: live()},
-		{name: "nothing there", rules: "*nat\nCOMMIT\n", network: "ours", live: live()},
-		{name: "a gone owner's rules and chains", rules: natTable, network: "ours", live: live(), want: `*nat
+		{name: "an owner that lives keeps everything", rules: natTable, network: "ours", stale: stale("two")},
+		{name: "another network is not ours", rules: natTable, network: "theirs", stale: stale("one")},
+		{name: "nothing there", rules: "*nat\nCOMMIT\n", network: "ours", stale: stale("one")},
+		{name: "a stale owner's rules and chains", rules: natTable, network: "ours", stale: stale("one"), want: `*nat
 -D POSTROUTING -s 10.9.8.5/32 -m comment --comment "name: \"ours\" id: \"one\"" -j CNI-bbb
 -D CNI-HOSTPORT-DNAT -p tcp -m comment --comment "dnat name: \"ours\" id: \"one\"" -m multiport --dports 80 -j CNI-DN-aaa
 -F CNI-DN-aaa
@@ -128,20 +123,36 @@ COMMIT
 -X CNI-bbb
 COMMIT
 `},
-		{name: "shared chains that nobody uses", rules: unused, network: "ours", live: live(), want: `*nat
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if got := staleRules(test.rules, test.network, test.stale); got != test.want {
+				t.Errorf("got\n%s\nwant\n%s", got, test.want)
+			}
+		})
+	}
+}
+
+func TestUnusedSharedRules(t *testing.T) {
+	if got := unusedSharedRules(natTable); got != "" {
+		t.Errorf("chains that a hostPort uses go:\n%s", got)
+	}
+	const unused = `*nat
+:CNI-HOSTPORT-DNAT - [0:0]
+:CNI-HOSTPORT-MASQ - [0:0]
+-A PREROUTING -m addrtype --dst-type LOCAL -j CNI-HOSTPORT-DNAT
+-A CNI-HOSTPORT-MASQ -m mark --mark 0x2000/0x2000 -j MASQUERADE
+COMMIT
+`
+	const want = `*nat
 -D PREROUTING -m addrtype --dst-type LOCAL -j CNI-HOSTPORT-DNAT
 -F CNI-HOSTPORT-DNAT
 -F CNI-HOSTPORT-MASQ
 -X CNI-HOSTPORT-DNAT
 -X CNI-HOSTPORT-MASQ
 COMMIT
-`},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			if got := staleRules(test.rules, test.network, test.live); got != test.want {
-				t.Errorf("got\n%s\nwant\n%s", got, test.want)
-			}
-		})
+`
+	if got := unusedSharedRules(unused); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 }
 
