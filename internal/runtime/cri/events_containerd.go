@@ -27,6 +27,7 @@ const (
 var filters = []string{
 	`namespace==k8s.io,topic=="/tasks/start"`,
 	`namespace==k8s.io,topic=="/tasks/exit"`,
+	`namespace==k8s.io,topic=="/tasks/delete"`,
 	`namespace==k8s.io,topic=="/tasks/oom"`,
 	`namespace==k8s.io,topic=="/sandboxes/exit"`,
 	`namespace==k8s.io,topic=="/containers/create"`,
@@ -91,6 +92,8 @@ func (c *Client) take(ctx context.Context, envelope *containerd.Envelope, owners
 		}
 		owner, e := hint(event.ContainerID)
 		settle.add(e, ended(owner))
+	case *events.TaskDelete:
+		settle.lookNow() // CRI shows an exit right after it has deleted the task
 	case *events.SandboxExit:
 		owner, e := hint(event.SandboxID)
 		owner.sandbox = true

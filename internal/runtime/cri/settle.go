@@ -14,7 +14,8 @@ import (
 
 const (
 	// firstLook and lastLook bound the time between two looks at a state that has
-	// not settled; it is usually there at the first.
+	// not settled. It grows slowly: an exit usually shows some 10 ms after the
+	// task's deletion, and a Pod's next init step waits for it.
 	firstLook = 2 * time.Millisecond
 	lastLook  = 100 * time.Millisecond
 	// patience is how long a hint waits at most: an OOM kill in particular may
@@ -67,6 +68,11 @@ func (s *settler) add(event runtime.Event, shown shows) {
 	old := s.waiting[event.ContainerID]
 	s.waiting[event.ContainerID] = settling{event: event, shows: append(old.shows, shown), until: time.Now().Add(patience)}
 	s.mu.Unlock()
+	s.lookNow()
+}
+
+// lookNow asks for a look at once, and frequent ones after it.
+func (s *settler) lookNow() {
 	select {
 	case s.wake <- struct{}{}:
 	default:
@@ -74,16 +80,20 @@ func (s *settler) add(event runtime.Event, shown shows) {
 }
 
 func (s *settler) run(ctx context.Context) {
+	var again <-chan time.Time // never, while nothing waits
+	wait := firstLook
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-s.wake:
+			wait = firstLook
+		case <-again:
+			wait = min(wait*5/4, lastLook)
 		}
-		for wait := firstLook; s.look(ctx) > 0; wait = min(2*wait, lastLook) {
-			if !pause(ctx, wait) {
-				return
-			}
+		again = nil
+		if s.look(ctx) > 0 {
+			again = time.After(wait)
 		}
 	}
 }
