@@ -2,7 +2,9 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"net"
 
 	v1 "k8s.io/api/core/v1"
@@ -135,15 +137,16 @@ func (a *agent) runNode(ctx context.Context) error {
 
 // runPods recovers what is here and then follows the API.
 func (a *agent) runPods(ctx context.Context) error {
-	informer := a.api.Core().V1().Pods().Informer()
-	if _, err := informer.AddEventHandler(a.pods.handler()); err != nil {
-		return fmt.Errorf("following Pods: %w", err)
+	informer, services := a.api.Core().V1().Pods().Informer(), a.all.Core().V1().Services().Informer()
+	_, err := informer.AddEventHandler(a.pods.handler())
+	if err := errors.Join(err, a.logTroubles(informer, "Pods"), a.logTroubles(services, "Services")); err != nil {
+		return fmt.Errorf("following the API: %w", err)
 	}
 	a.api.Start(ctx.Done())
 	a.all.Start(ctx.Done())
 	defer a.all.Shutdown()
 	defer a.api.Shutdown()
-	if !cache.WaitForCacheSync(ctx.Done(), informer.HasSynced, a.all.Core().V1().Services().Informer().HasSynced) {
+	if !cache.WaitForCacheSync(ctx.Done(), informer.HasSynced, services.HasSynced) {
 		return context.Cause(ctx)
 	}
 	if err := a.pods.recover(ctx, a.listed); err != nil {
@@ -152,6 +155,16 @@ func (a *agent) runPods(ctx context.Context) error {
 	<-ctx.Done()
 	a.pods.wait()
 	return nil
+}
+
+// logTroubles says when the API cannot be followed; the informer tries again by itself.
+func (a *agent) logTroubles(informer cache.SharedIndexInformer, what string) error {
+	return informer.SetWatchErrorHandlerWithContext(func(_ context.Context, _ *cache.Reflector, err error) {
+		if errors.Is(err, io.EOF) {
+			return // the watch ended in its time
+		}
+		a.log.Warn("Following the API failed, will retry", "what", what, "err", err)
+	})
 }
 
 func (a *agent) listed() ([]*v1.Pod, error) {
