@@ -170,23 +170,12 @@ func TestImportRunsAndEndsOnTerm(t *testing.T) {
 	if !unpackedAfterCollection(t, c, docker) {
 		t.Error("the image is not unpacked, or what was unpacked is collected as garbage")
 	}
-	sandbox := runSandbox(t, c, "uid-5", 18935)
+	id := runContainer(t, c, runSandbox(t, c, "uid-5", 18935), "uid-5", "example.test/hold:1")
 	client := cri.NewRuntimeServiceClient(c.conn)
-	made, err := client.CreateContainer(t.Context(), &cri.CreateContainerRequest{PodSandboxId: sandbox,
-		Config: &cri.ContainerConfig{Metadata: &cri.ContainerMetadata{Name: "hold"}, Image: &cri.ImageSpec{Image: "example.test/hold:1"},
-			LogPath: "hold/0.log", Annotations: map[string]string{gracePeriod: "5"}},
-		SandboxConfig: &cri.PodSandboxConfig{Metadata: &cri.PodSandboxMetadata{Name: "web", Namespace: "default", Uid: "uid-5"},
-			Linux: &cri.LinuxPodSandboxConfig{CgroupParent: c.CgroupParent()}}})
-	if err != nil {
+	if _, err := client.StopContainer(t.Context(), &cri.StopContainerRequest{ContainerId: id, Timeout: 20}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := client.StartContainer(t.Context(), &cri.StartContainerRequest{ContainerId: made.ContainerId}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := client.StopContainer(t.Context(), &cri.StopContainerRequest{ContainerId: made.ContainerId, Timeout: 20}); err != nil {
-		t.Fatal(err)
-	}
-	status, err := client.ContainerStatus(t.Context(), &cri.ContainerStatusRequest{ContainerId: made.ContainerId})
+	status, err := client.ContainerStatus(t.Context(), &cri.ContainerStatusRequest{ContainerId: id})
 	if err != nil {
 		t.Fatal(err)
 	}

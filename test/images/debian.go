@@ -44,7 +44,8 @@ func openArchive(cache string, packages []string) (*debianArchive, error) {
 	if err == nil {
 		return a, nil
 	}
-	fmt.Fprintln(os.Stderr, "images: updating apt's lists:", err)
+	reason, _, _ := strings.Cut(err.Error(), "\n")
+	fmt.Fprintln(os.Stderr, "images: updating apt's lists:", reason)
 	if _, err := apt(a.cache, "update", "-qq"); err != nil {
 		return nil, fmt.Errorf("updating apt's lists: %w", err)
 	}
@@ -161,7 +162,7 @@ func (a *debianArchive) unpack(name string, files tree) error {
 
 func apt(dir string, args ...string) (string, error) {
 	// apt's own user may not write into our folder.
-	return program(dir, "apt-get", append([]string{"-o", "APT::Sandbox::User=root"}, args...)...)
+	return program(dir, "apt-get", append(args, "-o", "APT::Sandbox::User=root")...)
 }
 
 func program(dir, name string, args ...string) (string, error) {
