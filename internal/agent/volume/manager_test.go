@@ -3,9 +3,11 @@ package volume
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -15,7 +17,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/utils/ptr"
@@ -245,14 +246,16 @@ func TestTokenIsBoundToThePodAndRenewedAtFourFifths(t *testing.T) {
 	}
 }
 
-func TestRemoveRefusesWhatIsNoUID(t *testing.T) {
+func TestAnEmptyDirBelongsToThePodsGroup(t *testing.T) {
+	needRoot(t)
 	m, _ := newManager(t)
-	for _, uid := range []string{"", ".", "..", "a/b", "../x"} {
-		if err := m.Remove(t.Context(), "u-1"); err != nil {
-			t.Fatal(err)
-		}
-		if err := m.Remove(t.Context(), types.UID(uid)); err == nil {
-			t.Errorf("Remove(%q) did not refuse", uid)
-		}
+	pod := newPod(v1.Volume{Name: "work", VolumeSource: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{}}})
+	pod.Spec.SecurityContext = &v1.PodSecurityContext{FSGroup: ptr.To[int64](3000)}
+	info, err := os.Stat(mustPrepare(t, m, pod)["work"].HostPath)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if gid := info.Sys().(*syscall.Stat_t).Gid; gid != 3000 || info.Mode() != 0o777|fs.ModeSetgid|fs.ModeDir {
+		t.Errorf("mode %v, group %d; want a setgid folder of group 3000", info.Mode(), gid)
 	}
 }
