@@ -5,60 +5,165 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"muster.dev/muster/internal/reason"
 )
 
-var t0 = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+func TestVolumesThenSandboxThenContainers(t *testing.T) {
+	s := newScene(v1.RestartPolicyAlways, "app x")
+	s.seen.Volumes, s.seen.Sandboxes, s.seen.SandboxAttempts = Preparation{}, nil, 0
+	s.want(t, "PrepareVolumes")
+	s.seen.Volumes.Failure = &reason.Reason{Code: reason.ContainerWaiting, Object: "v", Detail: "no such secret"}
+	if d := s.want(t, "PrepareVolumes"); len(d.Reasons) != 1 || d.Reasons[0] != *s.seen.Volumes.Failure {
+		t.Errorf("reasons %v, want the volumes'", d.Reasons)
+	}
+	s.seen.Volumes = Preparation{Ready: true}
+	s.want(t, "sandbox 0")
+	s.newSandbox()
+	s.want(t, "start x#0")
+}
 
-func TestInitStepsInOrder(t *testing.T) {
-	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: "n", UID: "u"}, Spec: v1.PodSpec{
-		InitContainers: []v1.Container{{Name: "a", Image: "i"}, {Name: "b", Image: "i"}},
-		Containers:     []v1.Container{{Name: "x", Image: "i"}, {Name: "y", Image: "i"}},
-	}}
-	here := ImageState{Present: true, PulledFor: -1}
-	seen := Observed{
-		Volumes:   Preparation{Ready: true},
-		Sandboxes: []Sandbox{{ID: "s", Ready: true, CreatedAt: t0}}, SandboxAttempts: 1,
-		Images: map[string]ImageState{"a": here, "b": here, "x": here, "y": here},
+// C60: no app container before every init step has ended with 0.
+func TestC60InitStepsOneByOneThenAppsTogether(t *testing.T) {
+	s := newScene(v1.RestartPolicyAlways, "init a", "init b", "app x", "app y")
+	s.want(t, "start a#0")
+	s.starts("a").State = RunCreated
+	s.want(t, "start a#0 as a0")
+	s.attempt("a").State = RunRunning
+	if d := s.want(t); len(d.Reasons) != 1 || d.Reasons[0].Code != reason.InitRunning {
+		t.Errorf("reasons %v, want %s", d.Reasons, reason.InitRunning)
 	}
-	run := func(name string, state RunState, code int32) {
-		seen.Attempts = append(seen.Attempts, Attempt{Container: name, ID: name, SandboxID: "s", State: state, ExitCode: code, CreatedAt: t0, StartedAt: t0})
+	s.ends("a", 0)
+	s.want(t, "start b#0")
+	s.runs("b", 1)
+	s.want(t, "start b#1")
+	s.runs("b", 0)
+	s.want(t, "remove b0", "start x#0", "start y#0")
+	s.starts("x")
+	s.want(t, "remove b0", "start y#0")
+}
+
+// C74: an init container that never ends holds the Pod, and the reason says for
+// how long.
+func TestC74EndlessInitStepIsNamed(t *testing.T) {
+	s := newScene(v1.RestartPolicyAlways, "init a", "app x")
+	s.starts("a")
+	s.pass(7 * time.Minute)
+	d := s.want(t)
+	want := reason.Reason{Code: reason.InitRunning, Object: "a", Asked: "7m0s"}
+	if len(d.Reasons) != 1 || d.Reasons[0] != want {
+		t.Errorf("reasons %v, want %v", d.Reasons, want)
 	}
-	starts := func() (names []string) {
-		for _, a := range Decide(pod, seen, t0).Actions {
-			if a.Verb == StartContainer {
-				names = append(names, a.Container)
-			}
+	s.wantWaiting(t, "x", "PodInitializing", "")
+	s.wantPhase(t, v1.PodPending)
+}
+
+func TestFinishedStepNeverRunsAgainInItsSandbox(t *testing.T) {
+	s := newScene(v1.RestartPolicyAlways, "init a", "init b", "app x")
+	s.runs("a", 0).Gone = true // only the journal remembers it
+	s.want(t, "start b#0")
+	s.runs("b", 0)
+
+	t.Run("record of the first step lost while the second was made", func(t *testing.T) {
+		lost := *s
+		lost.seen.Attempts = lost.seen.Attempts[1:]
+		lost.want(t, "start x#0")
+	})
+	t.Run("all records lost once an app container was made", func(t *testing.T) {
+		lost := *s
+		lost.starts("x")
+		lost.seen.Attempts = lost.seen.Attempts[2:]
+		lost.want(t)
+		status := lost.wantPhase(t, v1.PodRunning)
+		if c := status.InitContainerStatuses[0]; !c.Ready || c.State.Terminated == nil {
+			t.Errorf("init step after its record was lost: %+v", c)
 		}
-		return names
+	})
+}
+
+// C57: a new sandbox runs all init steps again, in order, and counts up.
+func TestC57NewSandboxRunsAllInitStepsAgain(t *testing.T) {
+	s := newScene(v1.RestartPolicyAlways, "init a", "init b", "app x")
+	s.runs("a", 0)
+	s.runs("b", 0)
+	s.starts("x")
+	s.wantPhase(t, v1.PodRunning)
+	s.pass(time.Minute)
+	s.loseSandbox()
+	s.want(t, "sandbox 1")
+	s.newSandbox()
+	s.want(t, "start a#1")
+	status := s.wantPhase(t, v1.PodPending)
+	if a := status.InitContainerStatuses[0]; a.State.Waiting == nil || a.LastTerminationState.Terminated == nil || a.Ready {
+		t.Errorf("status of a step that has to run again: %+v", a)
 	}
-	want := func(names ...string) {
-		t.Helper()
-		got := starts()
-		if len(got) != len(names) {
-			t.Fatalf("starts %v, want %v", got, names)
-		}
-		for i := range got {
-			if got[i] != names[i] {
-				t.Fatalf("starts %v, want %v", got, names)
-			}
-		}
+	s.runs("a", 0)
+	s.want(t, "remove a0", "start b#1")
+	s.runs("b", 0)
+	s.want(t, "remove a0", "remove b0", "start x#1")
+	s.starts("x")
+	s.want(t, "remove a0", "remove b0")
+	if got := s.wantPhase(t, v1.PodRunning).InitContainerStatuses[0].RestartCount; got != 1 {
+		t.Errorf("restart count %d, want 1", got)
 	}
-	want("a")
-	run("a", RunRunning, 0)
-	want()
-	seen.Attempts[0].State = RunExited
-	want("b")
-	run("b", RunExited, 0)
-	want("x", "y")
-	if got := Status(pod, seen, t0); got.Phase != v1.PodPending {
-		t.Errorf("phase %s before the app containers run", got.Phase)
+}
+
+func TestSidecarsStartInOrderAndGateTheNext(t *testing.T) {
+	s := newScene(v1.RestartPolicyAlways, "sidecar s", "init a", "sidecar r", "app x")
+	s.container("s").StartupProbe = &v1.Probe{}
+	s.want(t, "start s#0")
+	s.starts("s")
+	if d := s.want(t); len(d.Reasons) != 1 || d.Reasons[0].Code != reason.SidecarNotStarted {
+		t.Errorf("reasons %v, want %s", d.Reasons, reason.SidecarNotStarted)
 	}
-	run("x", RunRunning, 0)
-	want("y")
-	run("y", RunRunning, 0)
-	want()
-	if got := Status(pod, seen, t0); got.Phase != v1.PodRunning || !got.ContainerStatuses[0].Ready {
-		t.Errorf("phase %s, ready %v", got.Phase, got.ContainerStatuses[0].Ready)
+	s.seen.Probes["s"] = ProbeState{ContainerID: "another", Started: true}
+	s.want(t) // a verdict on another attempt is void
+	s.seen.Probes["s"] = ProbeState{ContainerID: "s0", Started: true}
+	s.want(t, "start a#0")
+	s.runs("a", 0)
+	s.want(t, "start r#0")
+	s.starts("r") // without a startup probe, running is enough
+	s.want(t, "start x#0")
+}
+
+func TestSidecarThatEndsDuringInitIsRestartedWithoutHoldingLaterSteps(t *testing.T) {
+	s := newScene(v1.RestartPolicyNever, "sidecar s", "init a", "init b", "app x")
+	s.runs("s", 1)
+	s.want(t, "start s#1") // not yet passed: a waits
+	s.starts("s")
+	s.want(t, "start a#0")
+	s.starts("a")
+	s.pass(time.Minute)
+	s.ends("s", 1)
+	s.want(t, "remove s0")
+	s.pass(10 * time.Second)
+	s.want(t, "remove s0", "start s#2")
+	s.runs("s", 1)
+	s.ends("a", 0)
+	d := s.want(t, "remove s0", "remove s1", "start b#0")
+	if want := s.now.Add(20 * time.Second); !d.Next.Equal(want) {
+		t.Errorf("next decision at %s, want %s", d.Next, want)
 	}
+}
+
+// C72: a sidecar restarts whatever the Pod's policy, and never fails the Pod.
+func TestC72SidecarFailsItsStartupProbeInANeverPod(t *testing.T) {
+	s := newScene(v1.RestartPolicyNever, "sidecar s", "app x")
+	s.container("s").StartupProbe = &v1.Probe{}
+	s.starts("s")
+	s.seen.Probes["s"] = ProbeState{ContainerID: "s0", Failed: &ProbeFailure{Kind: "startup"}}
+	d := s.want(t, "stop s0 30s")
+	if got, want := d.Actions[0].Message, "Container s failed startup probe, will be restarted"; got != want {
+		t.Errorf("message %q, want %q", got, want)
+	}
+	s.ends("s", 137)
+	s.want(t, "start s#1")
+	s.wantPhase(t, v1.PodPending)
+	s.runs("s", 137)
+	s.want(t, "remove s0")
+	s.pass(10 * time.Second)
+	s.want(t, "remove s0", "start s#2")
+	s.starts("s")
+	s.seen.Probes["s"] = ProbeState{ContainerID: "s2", Started: true}
+	s.want(t, "remove s0", "start x#0")
 }
