@@ -32,6 +32,8 @@ type shared struct {
 	informers informers.SharedInformerFactory
 	clock     clock.WithTicker
 	events    record.EventBroadcaster
+	// ledger is who holds room on which node.
+	ledger *Ledger
 }
 
 // recorder gives a loop its own voice in the events.
@@ -48,7 +50,10 @@ type loop struct {
 }
 
 // loops are the loops of the control plane, in the order they are set up.
-var loops = []loop{}
+var loops = []loop{
+	{"ledger", setLedger},
+	{"placement", setPlacement},
+}
 
 // Run runs every loop until ctx ends or one of them fails, and returns when all
 // have ended. The end of ctx is not an error.
@@ -72,6 +77,11 @@ func run(ctx context.Context, client kubernetes.Interface, clock clock.WithTicke
 		events:    record.NewBroadcaster(record.WithContext(ctx)),
 	}
 	defer ground.events.Shutdown()
+	ledger, err := NewLedger(ground.informers, clock)
+	if err != nil {
+		return err
+	}
+	ground.ledger = ledger
 	ground.events.StartRecordingToSink(&typedv1.EventSinkImpl{Interface: client.CoreV1().Events("")})
 
 	runs := make([]func(context.Context) error, len(loops))
