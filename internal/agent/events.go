@@ -21,7 +21,7 @@ type events struct {
 }
 
 func newEvents(ctx context.Context, client kubernetes.Interface, nodeName string) *events {
-	broadcaster := record.NewBroadcaster(record.WithContext(ctx))
+	broadcaster := record.NewBroadcaster(record.WithContext(context.WithoutCancel(ctx)))
 	broadcaster.StartRecordingToSink(&typedv1.EventSinkImpl{Interface: client.CoreV1().Events("")})
 	source := v1.EventSource{Component: "kubelet", Host: nodeName}
 	return &events{
