@@ -202,6 +202,43 @@ func TestStartAdoptRestartRemove(t *testing.T) {
 	}
 }
 
+// Whatever makes a new containerd necessary, its containers live on.
+func TestStartReplacesContainerd(t *testing.T) {
+	options := realOptions(t, "10.213.7.0/24")
+	c := start(t, options)
+	sandbox := runSandbox(t, c, "uid-7", 18937)
+	for _, test := range []struct {
+		name   string
+		change func() error
+	}{
+		{"its settings changed", func() error {
+			changed := readProcess(c.layout.record)
+			changed.Settings = "others"
+			return changed.write(c.layout.record)
+		}},
+		{"the record is lost, as when its starter was killed", func() error { return os.Remove(c.layout.record) }},
+		{"it does not answer", func() error { return os.Remove(c.layout.socket) }},
+	} {
+		if err := test.change(); err != nil {
+			t.Fatal(err)
+		}
+		before := c.process
+		c = start(t, options)
+		if c.Adopted() || before.running() {
+			t.Errorf("%s: adopted %t, the old one runs %t", test.name, c.Adopted(), before.running())
+		}
+		if found, err := withArgument(c.layout.config); err != nil || len(found) != 1 || found[0].PID != c.PID() {
+			t.Errorf("%s: running %v (%v), want only process %d", test.name, found, err, c.PID())
+		}
+		if state := sandboxState(t, c, sandbox); state != cri.PodSandboxState_SANDBOX_READY {
+			t.Errorf("%s: the sandbox is %s", test.name, state)
+		}
+	}
+	if session, err := unix.Getsid(c.PID()); err != nil || session != c.PID() {
+		t.Errorf("containerd is in session %d (%v), which is not its own", session, err)
+	}
+}
+
 // natRules is the nat table without counters and comments.
 func natRules(t *testing.T) string {
 	t.Helper()

@@ -55,7 +55,7 @@ func (c *Containerd) run(ctx context.Context, tools tools, settings containerdSe
 	hash := sha256.Sum256([]byte(tools.containerd.path + tools.containerd.version + config))
 	started := process{Settings: hex.EncodeToString(hash[:]), Snapshotter: settings.snapshotter}
 	recorded := readProcess(c.layout.record)
-	if recorded.running() && recorded.Settings == started.Settings {
+	if recorded.running() && recorded.Settings == started.Settings && exists(c.layout.socket) {
 		c.process = recorded
 		if err := c.connect(ctx, 10*time.Second); err == nil {
 			c.adopted = true
