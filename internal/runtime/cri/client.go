@@ -80,7 +80,8 @@ func New(options Options) (*Client, error) {
 	}, nil
 }
 
-// Close ends the connection and with it every call and event stream.
+// Close ends the connection and every call on it. The contexts of Events should
+// have ended before: they go on trying to connect.
 func (c *Client) Close() error {
 	if err := c.conn.Close(); err != nil {
 		return fmt.Errorf("closing connection to %s: %w", c.options.Endpoint, err)

@@ -3,7 +3,6 @@ package cri
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/distribution/reference"
 	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -81,7 +80,7 @@ func (c *Client) Stats(ctx context.Context) (map[string]runtime.Stats, error) {
 	stats := make(map[string]runtime.Stats, len(answer.Stats))
 	for _, s := range answer.Stats {
 		stats[s.GetAttributes().GetId()] = runtime.Stats{
-			At:              time.Unix(0, s.GetCpu().GetTimestamp()),
+			At:              at(s.GetCpu().GetTimestamp()),
 			CPUNanos:        s.GetCpu().GetUsageCoreNanoSeconds().GetValue(),
 			WorkingSet:      s.GetMemory().GetWorkingSetBytes().GetValue(),
 			RSS:             s.GetMemory().GetRssBytes().GetValue(),

@@ -21,6 +21,7 @@ type server struct {
 	list      func(context.Context) error
 	container func(id string) (*criapi.ContainerStatus, error)
 	events    func(grpc.ServerStreamingServer[criapi.ContainerEventResponse]) error
+	more      func(*grpc.Server) // registers what else the socket serves
 	versions  atomic.Int64
 }
 
@@ -44,6 +45,10 @@ func (s *server) ListContainers(ctx context.Context, _ *criapi.ListContainersReq
 	return &criapi.ListContainersResponse{}, s.list(ctx)
 }
 
+func (s *server) ListPodSandbox(context.Context, *criapi.ListPodSandboxRequest) (*criapi.ListPodSandboxResponse, error) {
+	return &criapi.ListPodSandboxResponse{}, nil
+}
+
 func (s *server) ContainerStatus(_ context.Context, request *criapi.ContainerStatusRequest) (*criapi.ContainerStatusResponse, error) {
 	status, err := s.container(request.ContainerId)
 	return &criapi.ContainerStatusResponse{Status: status}, err
@@ -65,6 +70,9 @@ func (s *server) serve(t *testing.T, socket string) (stop func()) {
 	}
 	g := grpc.NewServer()
 	criapi.RegisterRuntimeServiceServer(g, s)
+	if s.more != nil {
+		s.more(g)
+	}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

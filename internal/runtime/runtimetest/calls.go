@@ -54,6 +54,9 @@ func (s *suite) testImages(t *testing.T) {
 	if absent, err := s.Runtime.Image(t.Context(), "muster.test/never-was:1"); absent != nil || err != nil {
 		t.Errorf("Image() = %+v, %v, want none", absent, err)
 	}
+	if absurd, err := s.Runtime.Image(t.Context(), "Not A Name"); absurd != nil || err != nil {
+		t.Errorf("Image() = %+v, %v, want none by no name", absurd, err)
+	}
 	all, err := s.Runtime.Images(t.Context())
 	if err != nil || !slices.ContainsFunc(all, func(i runtime.Image) bool { return slices.Contains(i.RepoTags, ProgImage) }) {
 		t.Errorf("Images() = %+v, %v, want %s among them", all, err, ProgImage)

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"text/template"
@@ -153,13 +154,18 @@ func (c *Containerd) render(t *template.Template, name string) error {
 	return os.WriteFile(filepath.Join(c.Dir, name), text.Bytes(), 0o644)
 }
 
+// started counts the containerds of this process.
+var started atomic.Int32
+
 // freeSubnet finds a /24 of 10.128.0.0/9 that no interface here is in.
 func freeSubnet() (string, error) {
 	addresses, err := net.InterfaceAddrs()
 	if err != nil {
 		return "", fmt.Errorf("reading the machine's addresses: %w", err)
 	}
-	start := os.Getpid()
+	// A bridge comes with the first Pod only, so others may be about to take a
+	// subnet that looks free: start where they did not.
+	start := os.Getpid() + 257*int(started.Add(1))
 	for i := range 1 << 15 {
 		n := (start + i) % (1 << 15)
 		_, subnet, _ := net.ParseCIDR(fmt.Sprintf("10.%d.%d.0/24", 128+n>>8, n&255))

@@ -1,0 +1,143 @@
+package cri
+
+import (
+	"context"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	containerdevents "github.com/containerd/containerd/api/events"
+	eventservice "github.com/containerd/containerd/api/services/events/v1"
+	containerd "github.com/containerd/containerd/api/types"
+	"github.com/containerd/typeurl/v2"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/emptypb"
+
+	"muster.dev/muster/internal/runtime"
+)
+
+// exchange is containerd's event service: what is published reaches those who
+// have subscribed by then.
+type exchange struct {
+	eventservice.UnimplementedEventsServer
+	// hold is waited for between taking a subscription and making it stand.
+	hold      chan struct{}
+	refuse    error // for Publish
+	subscribe atomic.Int64
+	publish   atomic.Int64
+
+	mu    sync.Mutex
+	stand []chan *containerd.Envelope
+}
+
+func (e *exchange) Publish(_ context.Context, request *eventservice.PublishRequest) (*emptypb.Empty, error) {
+	e.publish.Add(1)
+	if e.refuse != nil {
+		return nil, e.refuse
+	}
+	e.send(&containerd.Envelope{Namespace: criNamespace, Topic: request.Topic, Event: request.Event})
+	return &emptypb.Empty{}, nil
+}
+
+func (e *exchange) send(envelope *containerd.Envelope) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, c := range e.stand {
+		c <- envelope
+	}
+}
+
+func (e *exchange) Subscribe(_ *eventservice.SubscribeRequest, stream eventservice.Events_SubscribeServer) error {
+	e.subscribe.Add(1)
+	select {
+	case <-e.hold:
+	case <-stream.Context().Done():
+		return nil
+	}
+	c := make(chan *containerd.Envelope, 1000)
+	e.mu.Lock()
+	e.stand = append(e.stand, c)
+	e.mu.Unlock()
+	for {
+		select {
+		case envelope := <-c:
+			if err := stream.Send(envelope); err != nil {
+				return err
+			}
+		case <-stream.Context().Done():
+			return nil
+		}
+	}
+}
+
+// follow serves e beside a CRI that holds nothing, and follows the events.
+func (e *exchange) follow(t *testing.T) <-chan runtime.Event {
+	t.Helper()
+	s := &server{list: func(context.Context) error { return nil }, more: func(g *grpc.Server) { eventservice.RegisterEventsServer(g, e) }}
+	socket := filepath.Join(t.TempDir(), "s")
+	s.serve(t, socket)
+	return clientOf(t, socket, 10*time.Second).Events(t.Context())
+}
+
+func (e *exchange) emit(t *testing.T, topic string, payload any) {
+	t.Helper()
+	event, err := typeurl.MarshalAnyToProto(payload)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.send(&containerd.Envelope{Namespace: criNamespace, Topic: topic, Event: event})
+}
+
+func eventually(t *testing.T, what string, seen func() bool) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); !seen(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%s: not seen", what)
+		}
+	}
+}
+
+// TestConnectedMeansSubscribed is what "subscribe first, then list" stands on: the
+// listener is not told to read before later changes are sure to be announced.
+func TestConnectedMeansSubscribed(t *testing.T) {
+	e := &exchange{hold: make(chan struct{})}
+	events := e.follow(t)
+	eventually(t, "marks published in vain", func() bool { return e.publish.Load() > 3 })
+	select {
+	case event := <-events:
+		t.Fatalf("announced %+v though nothing is subscribed", event)
+	default:
+	}
+	close(e.hold)
+	until(t, events, "")
+	published := e.publish.Load()
+	e.emit(t, "/containers/delete", &containerdevents.ContainerDelete{ID: "unknown"})
+	if event := <-events; event.PodUID != "" || event.ContainerID != "unknown" {
+		t.Errorf("event is %+v, want one about everything, as nobody knows whose it was", event)
+	}
+	if more := e.publish.Load() - published; more > 1 {
+		t.Errorf("%d marks were published after one came back", more)
+	}
+}
+
+func TestSubscriptionThatCannotBeMarkedIsTriedAgain(t *testing.T) {
+	e := &exchange{hold: make(chan struct{}), refuse: status.Error(codes.PermissionDenied, "no")}
+	e.follow(t)
+	eventually(t, "another subscription", func() bool { return e.subscribe.Load() > 1 })
+}
+
+func TestCommandsInsideAreNoExits(t *testing.T) {
+	e := &exchange{hold: make(chan struct{})}
+	close(e.hold)
+	events := e.follow(t)
+	until(t, events, "")
+	e.emit(t, "/tasks/exit", &containerdevents.TaskExit{ContainerID: "c", ID: "probe"})
+	e.emit(t, "/tasks/start", &containerdevents.TaskStart{ContainerID: "d"})
+	if event := <-events; event.ContainerID != "d" {
+		t.Errorf("event is %+v, want the end of a probe left out", event)
+	}
+}
