@@ -44,13 +44,22 @@ type node struct {
 // everything, "reader" may get nodes/pods.
 func startNode(t *testing.T) *node {
 	t.Helper()
-	n := &node{t: t, pods: newFakePods(), stream: newFakeStreams(t), api: startAPI(t)}
+	pods, streams := newFakePods(), newFakeStreams(t)
+	n := startNodeWith(t, pods, streams)
+	n.pods, n.stream = pods, streams
+	return n
+}
+
+// startNodeWith is the same before other Pods and another runtime.
+func startNodeWith(t *testing.T, pods Pods, containers runtime.Runtime) *node {
+	t.Helper()
+	n := &node{t: t, api: startAPI(t)}
 	dir := t.TempDir()
 	certFile, keyFile := writeCertificate(t, dir)
 	var err error
 	n.Server, err = New(Options{
 		Listen: "127.0.0.1:0", CertFile: certFile, KeyFile: keyFile, ClientCAFile: certFile,
-		Client: &rest.Config{Host: n.api.URL}, NodeName: "node-a", Pods: n.pods, Runtime: n.stream,
+		Client: &rest.Config{Host: n.api.URL}, NodeName: "node-a", Pods: pods, Runtime: containers,
 	})
 	if err != nil {
 		t.Fatal(err)
