@@ -2,9 +2,11 @@ package cri_test
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -165,9 +167,34 @@ func TestPullFailuresAreToldApart(t *testing.T) {
 			registry := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(test.status) }))
 			defer registry.Close()
 			_, err := client.PullImage(t.Context(), strings.TrimPrefix(registry.URL, "http://")+"/x:1", nil, nil)
-			t.Log(err)
 			assertKind(t, err, test.want, runtime.ErrImageNotFound, runtime.ErrRegistryUnavailable)
 		})
+	}
+}
+
+func TestPull(t *testing.T) {
+	client := connectTo(t, runtimetest.StartContainerd(t))
+	registry := runtimetest.StartRegistry(t)
+	registry.Username, registry.Password = "me", "secret"
+	if _, err := client.PullImage(t.Context(), registry.Image, nil, nil); !errors.Is(err, runtime.ErrPullFailed) {
+		t.Errorf("PullImage() = %v without credentials, want a failed pull", err)
+	}
+	ref, err := client.PullImage(t.Context(), registry.Image, &criapi.AuthConfig{Username: "me", Password: "secret"}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	repository := strings.TrimSuffix(registry.Image, ":1")
+	for _, name := range []string{registry.Image, repository + "@" + registry.Digest, ref} {
+		image, err := client.Image(t.Context(), name)
+		if err != nil || image == nil || !slices.Contains(image.RepoTags, registry.Image) || !slices.Contains(image.RepoDigests, repository+"@"+registry.Digest) {
+			t.Errorf("Image(%q) = %+v, %v, want what was pulled", name, image, err)
+		}
+	}
+	if err := client.RemoveImage(t.Context(), registry.Image); err != nil {
+		t.Fatal(err)
+	}
+	if image, err := client.Image(t.Context(), repository+"@"+registry.Digest); image != nil || err != nil {
+		t.Errorf("Image() = %+v, %v, want all its names removed", image, err)
 	}
 }
 

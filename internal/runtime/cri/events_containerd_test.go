@@ -3,6 +3,7 @@ package cri
 import (
 	"context"
 	"path/filepath"
+	goruntime "runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -140,4 +141,25 @@ func TestCommandsInsideAreNoExits(t *testing.T) {
 	if event := <-events; event.ContainerID != "d" {
 		t.Errorf("event is %+v, want the end of a probe left out", event)
 	}
+}
+
+func TestNoGoroutineIsLeftBehind(t *testing.T) {
+	e := &exchange{hold: make(chan struct{})}
+	close(e.hold)
+	s := &server{list: func(context.Context) error { return nil }, more: func(g *grpc.Server) { eventservice.RegisterEventsServer(g, e) }}
+	c := s.client(t)
+	if _, err := c.Info(t.Context()); err != nil { // connects
+		t.Fatal(err)
+	}
+	before := goruntime.NumGoroutine()
+	for range 5 {
+		ctx, cancel := context.WithCancel(t.Context())
+		events := c.Events(ctx)
+		until(t, events, "")
+		cancel()
+		for range events {
+			continue
+		}
+	}
+	eventually(t, "the number of goroutines before", func() bool { return goruntime.NumGoroutine() <= before })
 }

@@ -44,14 +44,9 @@ func WriteImage(archive, program, user string, names ...string) error {
 	if err != nil {
 		return err
 	}
-	config, err := json.Marshal(map[string]any{
-		"architecture": goruntime.GOARCH,
-		"os":           "linux",
-		"config":       map[string]any{"Entrypoint": []string{"/prog"}, "User": user, "Env": []string{"PATH=/"}, "Labels": map[string]string{"names": strings.Join(names, " ")}},
-		"rootfs":       map[string]any{"type": "layers", "diff_ids": []string{"sha256:" + digest(layer)}},
-	})
+	config, err := configOf(layer, user, names...)
 	if err != nil {
-		return fmt.Errorf("encoding image configuration: %w", err)
+		return err
 	}
 	manifest, err := json.Marshal([]map[string]any{{"Config": digest(config) + ".json", "RepoTags": names, "Layers": []string{"layer.tar"}}})
 	if err != nil {
@@ -66,6 +61,25 @@ func WriteImage(archive, program, user string, names ...string) error {
 		return err
 	}
 	return os.WriteFile(archive, out.Bytes(), 0o644)
+}
+
+// configOf is an image's configuration; the names in it make its ID its own.
+func configOf(layer []byte, user string, names ...string) ([]byte, error) {
+	config, err := json.Marshal(map[string]any{
+		"architecture": goruntime.GOARCH,
+		"os":           "linux",
+		"config": map[string]any{
+			"Entrypoint": []string{"/prog"},
+			"User":       user,
+			"Env":        []string{"PATH=/"},
+			"Labels":     map[string]string{"names": strings.Join(names, " ")},
+		},
+		"rootfs": map[string]any{"type": "layers", "diff_ids": []string{"sha256:" + digest(layer)}},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("encoding image configuration: %w", err)
+	}
+	return config, nil
 }
 
 func layerOf(program string) ([]byte, error) {
