@@ -31,7 +31,7 @@ func newKubectlCommand() *cobra.Command {
 func kubectl(args []string) int {
 	useLocalCluster(args)
 	os.Args = append([]string{"kubectl"}, args...)
-	_ = logs.GlogSetter(kubectlcmd.GetLogVerbosity(os.Args)) // as kubectl's own main does: a bad -v is reported later
+	_, _ = logs.GlogSetter(kubectlcmd.GetLogVerbosity(os.Args)) // a bad -v is reported when flags are parsed
 	if err := basecli.RunNoErrOutput(kubectlcmd.NewDefaultKubectlCommand()); err != nil {
 		kubectlutil.CheckErr(err) // prints and exits with kubectl's own code
 		return 1

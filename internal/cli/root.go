@@ -26,6 +26,7 @@ func Main(args []string) int {
 	if len(args) > 1 && args[1] == "kubectl" {
 		return kubectl(args[2:])
 	}
+	useLocalCluster(args[1:])
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	streams := genericiooptions.IOStreams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr}
