@@ -145,7 +145,7 @@ func startRealWorld(t *testing.T) *realWorld {
 	logs := w.runPod(client, containerd, pod)
 	n := startNodeWith(t, runtimePods{runtime: client, pod: pod, logs: logs}, client)
 	w.server = n.Server
-	w.config = &rest.Config{Host: "https://" + n.Addr().String(), BearerToken: "admin", TLSClientConfig: rest.TLSClientConfig{CAFile: n.options.CertFile}}
+	w.config = &rest.Config{Host: "https://" + n.Addr().String(), BearerToken: "admin", TLSClientConfig: rest.TLSClientConfig{CAFile: n.pki.Server.CertFile}}
 	return w
 }
 

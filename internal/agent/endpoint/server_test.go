@@ -14,6 +14,9 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/util/cert"
+
+	"muster.dev/muster/internal/pki"
 )
 
 func TestClosedToWhoeverIsNotPermitted(t *testing.T) {
@@ -41,6 +44,28 @@ func TestClosedToWhoeverIsNotPermitted(t *testing.T) {
 	for _, want := range []string{"get nodes/pods node-a", "get nodes/proxy node-a", "create nodes/proxy node-a", "get nodes/healthz node-a"} {
 		if !slices.Contains(asked, want) {
 			t.Errorf("the API server was never asked %q, only %q", want, asked)
+		}
+	}
+}
+
+// TestClientCertificates lets the API server in by its certificate, and nobody by
+// one that another authority signed.
+func TestClientCertificates(t *testing.T) {
+	n := startNode(t)
+	apiServer, err := n.pki.APIServerToNode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for want, pair := range map[int]pki.Pair{
+		http.StatusOK:           apiServer,
+		http.StatusUnauthorized: {CertFile: n.options.CertFile, KeyFile: n.options.KeyFile},
+	} {
+		certificate, err := tls.LoadX509KeyPair(pair.CertFile, pair.KeyFile)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if status, body := n.getWith(n.clientWith(certificate), "", "/healthz"); status != want {
+			t.Errorf("%s: got %d %q, want %d", pair.CertFile, status, body, want)
 		}
 	}
 }
@@ -240,7 +265,15 @@ func TestStreamsThatCannotBe(t *testing.T) {
 func TestANewCertificateIsServed(t *testing.T) {
 	n := startNode(t)
 	first := n.serial()
-	writeCertificate(t, filepath.Dir(n.options.CertFile))
+	certificate, key, err := cert.GenerateSelfSignedCertKey("127.0.0.1", nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for file, content := range map[string][]byte{n.options.CertFile: certificate, n.options.KeyFile: key} {
+		if err := os.WriteFile(file, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
 	deadline := time.NewTimer(20 * time.Second)
 	defer deadline.Stop()
 	tick := time.NewTicker(50 * time.Millisecond)

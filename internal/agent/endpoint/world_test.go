@@ -3,19 +3,17 @@ package endpoint
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"encoding/json"
-	"encoding/pem"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	authentication "k8s.io/api/authentication/v1"
 	authorization "k8s.io/api/authorization/v1"
@@ -26,6 +24,7 @@ import (
 	"k8s.io/client-go/util/cert"
 	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"muster.dev/muster/internal/pki"
 	"muster.dev/muster/internal/runtime"
 )
 
@@ -36,6 +35,7 @@ type node struct {
 	pods   *fakePods
 	stream *fakeStreams
 	api    *fakeAPI
+	pki    *pki.PKI
 	client *http.Client
 	stop   func()
 }
@@ -54,11 +54,16 @@ func startNode(t *testing.T) *node {
 func startNodeWith(t *testing.T, pods Pods, containers runtime.Runtime) *node {
 	t.Helper()
 	n := &node{t: t, api: startAPI(t)}
-	dir := t.TempDir()
-	certFile, keyFile := writeCertificate(t, dir)
 	var err error
+	if n.pki, err = pki.Open(t.TempDir(), time.Now); err != nil {
+		t.Fatal(err)
+	}
+	serving, err := n.pki.AgentServer("node-a", []net.IP{net.IPv4(127, 0, 0, 1)}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
 	n.Server, err = New(Options{
-		Listen: "127.0.0.1:0", CertFile: certFile, KeyFile: keyFile, ClientCAFile: certFile,
+		Listen: "127.0.0.1:0", CertFile: serving.CertFile, KeyFile: serving.KeyFile, ClientCAFile: n.pki.Client.CertFile,
 		Client: &rest.Config{Host: n.api.URL}, NodeName: "node-a", Pods: pods, Runtime: containers,
 	})
 	if err != nil {
@@ -74,45 +79,29 @@ func startNodeWith(t *testing.T, pods Pods, containers runtime.Runtime) *node {
 		}
 	})
 	t.Cleanup(n.stop)
-	n.client = &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: trust(t, certFile)}}}
-	t.Cleanup(n.client.CloseIdleConnections)
+	n.client = n.clientWith()
 	return n
 }
 
-func writeCertificate(t *testing.T, dir string) (certFile, keyFile string) {
-	t.Helper()
-	certPEM, keyPEM, err := cert.GenerateSelfSignedCertKey("127.0.0.1", nil, nil)
+// clientWith makes a client that trusts the endpoint and shows certificates.
+func (n *node) clientWith(certificates ...tls.Certificate) *http.Client {
+	n.t.Helper()
+	roots, err := cert.NewPool(n.pki.Server.CertFile)
 	if err != nil {
-		t.Fatal(err)
+		n.t.Fatal(err)
 	}
-	certFile, keyFile = filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key")
-	for file, content := range map[string][]byte{certFile: certPEM, keyFile: keyPEM} {
-		if err := os.WriteFile(file, content, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return certFile, keyFile
-}
-
-func trust(t *testing.T, certFile string) *x509.CertPool {
-	t.Helper()
-	content, err := os.ReadFile(certFile)
-	if err != nil {
-		t.Fatal(err)
-	}
-	pool := x509.NewCertPool()
-	for block, rest := pem.Decode(content); block != nil; block, rest = pem.Decode(rest) {
-		certificate, err := x509.ParseCertificate(block.Bytes)
-		if err != nil {
-			t.Fatal(err)
-		}
-		pool.AddCert(certificate)
-	}
-	return pool
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, Certificates: certificates}}}
+	n.t.Cleanup(client.CloseIdleConnections)
+	return client
 }
 
 // get asks for a path with a token (none when empty).
 func (n *node) get(token, path string) (status int, body string) {
+	n.t.Helper()
+	return n.getWith(n.client, token, path)
+}
+
+func (n *node) getWith(client *http.Client, token, path string) (status int, body string) {
 	n.t.Helper()
 	request, err := http.NewRequestWithContext(n.t.Context(), http.MethodGet, "https://"+n.Addr().String()+path, nil)
 	if err != nil {
@@ -121,7 +110,7 @@ func (n *node) get(token, path string) (status int, body string) {
 	if token != "" {
 		request.Header.Set("Authorization", "Bearer "+token)
 	}
-	response, err := n.client.Do(request)
+	response, err := client.Do(request)
 	if err != nil {
 		n.t.Fatal(err)
 	}
@@ -162,7 +151,7 @@ func startAPI(t *testing.T) *fakeAPI {
 		api.mu.Lock()
 		api.questions = append(api.questions, asked)
 		api.mu.Unlock()
-		review.Status.Allowed = review.Spec.User == "admin" || (asked.Verb == "get" && asked.Subresource == "pods")
+		review.Status.Allowed = slices.Contains([]string{"admin", pki.NodeClientName}, review.Spec.User) || (asked.Verb == "get" && asked.Subresource == "pods")
 		reply(t, w, &review)
 	})
 	api.Server = httptest.NewServer(mux)
