@@ -14,6 +14,7 @@ import (
 	authentication "k8s.io/api/authentication/v1"
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -90,19 +91,44 @@ func TestEmptyDirKeepsItsContent(t *testing.T) {
 	if want := filepath.Join("pods", "u-1", "volumes", "kubernetes.io~empty-dir", "work"); !strings.HasSuffix(dir, want) {
 		t.Errorf("emptyDir stands at %s, want …/%s", dir, want)
 	}
+	if info, err := os.Stat(dir); err != nil || info.Mode().Perm() != 0o777 {
+		t.Errorf("mode is %v, %v; want 0777", info.Mode(), err)
+	}
 	if err := os.WriteFile(filepath.Join(dir, "kept"), []byte("yes"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(dir, 0o700); err != nil { // as a database does with its folder
 		t.Fatal(err)
 	}
 	mustPrepare(t, m, pod)
 	if got := mustRead(t, filepath.Join(dir, "kept")); got != "yes" {
 		t.Errorf("second Prepare changed the content to %q", got)
 	}
-	info, err := os.Stat(dir)
-	if err != nil {
-		t.Fatal(err)
+	if info, err := os.Stat(dir); err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("mode is %v, %v; want the Pod's own 0700", info.Mode(), err)
 	}
-	if info.Mode().Perm() != 0o777 {
-		t.Errorf("mode is %v, want 0777", info.Mode())
+}
+
+func TestMemoryOptions(t *testing.T) {
+	for _, test := range []struct {
+		source v1.EmptyDirVolumeSource
+		group  *int64
+		limit  string
+		want   string
+	}{
+		{v1.EmptyDirVolumeSource{}, nil, "", "mode=777"},
+		{v1.EmptyDirVolumeSource{Mode: ptr.To[int32](0o1770)}, nil, "", "mode=1770"},
+		{v1.EmptyDirVolumeSource{}, ptr.To[int64](5), "64Mi", "mode=2777,gid=5,size=67108864"},
+		{v1.EmptyDirVolumeSource{SizeLimit: ptr.To(resource.MustParse("1Mi"))}, nil, "64Mi", "mode=777,size=1048576"},
+	} {
+		pod := newPod()
+		if test.limit != "" {
+			pod.Spec.Containers[0].Resources.Limits = v1.ResourceList{v1.ResourceMemory: resource.MustParse(test.limit)}
+		}
+		options := memoryOptions(emptyDirMode(&test.source, test.group), test.group, memorySize(pod, &test.source))
+		if got := strings.Join(options, ","); got != test.want {
+			t.Errorf("got %s, want %s", got, test.want)
+		}
 	}
 }
 
@@ -113,6 +139,9 @@ func TestMemoryEmptyDirIsMountedAndRemoved(t *testing.T) {
 	dir := mustPrepare(t, m, pod)["ram"].HostPath
 	if mounted, err := m.mounter.IsMountPoint(dir); err != nil || !mounted {
 		t.Fatalf("mounted %v, %v; want a tmpfs", mounted, err)
+	}
+	if info, err := os.Stat(dir); err != nil || info.Mode() != 0o777|fs.ModeDir {
+		t.Errorf("mode is %v, %v; want 0777", info.Mode(), err)
 	}
 	mustPrepare(t, m, pod)
 	if err := m.Remove(t.Context(), pod.UID); err != nil {
