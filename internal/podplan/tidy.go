@@ -1,5 +1,7 @@
 package podplan
 
+import "slices"
+
 // tidy removes what nobody needs any more: of each container all ended attempts
 // but the last, attempts that were never started in a sandbox that is no more,
 // and old sandboxes once nothing of them is left. The record of what ran stays.
@@ -10,7 +12,7 @@ func (d *decider) tidy() {
 			d.remove(a)
 		}
 		for _, a := range m.attempts {
-			if a.State == RunCreated && !a.Gone && (d.sandbox == nil || a.SandboxID != d.sandbox.ID) {
+			if a.State == RunCreated && !a.Gone && !d.standing(a.SandboxID) {
 				d.remove(a)
 			}
 		}
@@ -20,6 +22,11 @@ func (d *decider) tidy() {
 			d.do(Action{Verb: RemoveSandbox, ID: s.ID})
 		}
 	}
+}
+
+// standing says that the sandbox is there and may still run what is made in it.
+func (d *decider) standing(id string) bool {
+	return slices.ContainsFunc(d.seen.Sandboxes, func(s Sandbox) bool { return s.ID == id && s.stands() })
 }
 
 func (d *decider) remove(a Attempt) {
