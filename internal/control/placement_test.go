@@ -85,12 +85,12 @@ func TestMoreImportantPodsGoFirst(t *testing.T) {
 func TestFailedBindingGivesTheRoomBackAndIsTriedAgain(t *testing.T) {
 	inWorld(t, placementOnly, []runtime.Object{worldNode("a")}, func(w *world) {
 		failures := 0
-		w.client.PrependReactor("create", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		w.whenAsked(func(action clienttesting.Action) error {
 			if action.GetSubresource() != "binding" || failures == 2 {
-				return false, nil, nil
+				return nil
 			}
 			failures++
-			return true, nil, errors.New("the server is busy")
+			return errors.New("the server is busy")
 		})
 		w.createPod(worldPod("whole", "4"))
 		w.settle()

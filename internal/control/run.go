@@ -53,6 +53,8 @@ type loop struct {
 var loops = []loop{
 	{"ledger", setLedger},
 	{"placement", setPlacement},
+	{"nodelife", setNodelife},
+	{"podgc", setPodGC},
 }
 
 // Run runs every loop until ctx ends or one of them fails, and returns when all

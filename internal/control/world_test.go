@@ -2,6 +2,7 @@ package control
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -22,6 +23,8 @@ type world struct {
 	*testing.T
 	client *fake.Clientset
 	stop   func()
+	// refuse, if set, may make the server refuse a request.
+	refuse atomic.Pointer[func(clienttesting.Action) error]
 }
 
 // inWorld runs the loops over the objects, lets them come to rest, and hands
@@ -32,6 +35,13 @@ func inWorld(t *testing.T, loops []loop, objects []runtime.Object, story func(w 
 		ctx, cancel := context.WithCancel(t.Context())
 		w := &world{T: t, client: fake.NewClientset(objects...)}
 		w.client.PrependReactor("create", "pods", w.bind)
+		w.client.PrependReactor("*", "*", func(action clienttesting.Action) (bool, runtime.Object, error) {
+			if refuse := w.refuse.Load(); refuse != nil {
+				err := (*refuse)(action)
+				return err != nil, nil, err
+			}
+			return false, nil, nil
+		})
 		done := make(chan error, 1)
 		go func() { done <- run(ctx, w.client, clock.RealClock{}, loops) }()
 		w.stop = func() {
@@ -46,6 +56,9 @@ func inWorld(t *testing.T, loops []loop, objects []runtime.Object, story func(w 
 		w.stop()
 	})
 }
+
+// whenAsked lets refuse decide which requests the server refuses from now on.
+func (w *world) whenAsked(refuse func(clienttesting.Action) error) { w.refuse.Store(&refuse) }
 
 // settle lets a little time pass, enough for queues and their first back-offs.
 func (w *world) settle() { w.pass(2 * time.Second) }
