@@ -1,9 +1,7 @@
 package spec
 
 import (
-	"errors"
 	"fmt"
-	"path/filepath"
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
@@ -179,40 +177,6 @@ func groups(of *v1.PodSecurityContext) ([]int64, cri.SupplementalGroupsPolicy) {
 		return list, cri.SupplementalGroupsPolicy_Strict
 	}
 	return list, cri.SupplementalGroupsPolicy_Merge
-}
-
-func seccompProfile(profile *v1.SeccompProfile, node Node) (*cri.SecurityProfile, error) {
-	if profile == nil || profile.Type == v1.SeccompProfileTypeUnconfined {
-		return &cri.SecurityProfile{ProfileType: cri.SecurityProfile_Unconfined}, nil
-	}
-	if profile.Type == v1.SeccompProfileTypeRuntimeDefault {
-		return &cri.SecurityProfile{ProfileType: cri.SecurityProfile_RuntimeDefault}, nil
-	}
-	if ptr.Deref(profile.LocalhostProfile, "") == "" {
-		return nil, errors.New("localhostProfile must be set if seccompProfile type is Localhost.")
-	}
-	return &cri.SecurityProfile{
-		ProfileType:  cri.SecurityProfile_Localhost,
-		LocalhostRef: filepath.Join(node.SeccompRoot, *profile.LocalhostProfile),
-	}, nil
-}
-
-func apparmorProfile(profile *v1.AppArmorProfile) (*cri.SecurityProfile, error) {
-	if profile == nil {
-		return nil, nil
-	}
-	switch profile.Type {
-	case v1.AppArmorProfileTypeRuntimeDefault:
-		return &cri.SecurityProfile{ProfileType: cri.SecurityProfile_RuntimeDefault}, nil
-	case v1.AppArmorProfileTypeUnconfined:
-		return &cri.SecurityProfile{ProfileType: cri.SecurityProfile_Unconfined}, nil
-	case v1.AppArmorProfileTypeLocalhost:
-		if ptr.Deref(profile.LocalhostProfile, "") == "" {
-			return nil, errors.New("missing localhost apparmor profile name")
-		}
-		return &cri.SecurityProfile{ProfileType: cri.SecurityProfile_Localhost, LocalhostRef: *profile.LocalhostProfile}, nil
-	}
-	return nil, fmt.Errorf("unknown apparmor profile type: %q", profile.Type)
 }
 
 func capabilities(of *v1.Capabilities) *cri.Capability {
