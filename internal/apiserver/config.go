@@ -7,11 +7,14 @@ import (
 	"net/url"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apiextensions "k8s.io/apiextensions-apiserver/pkg/apiserver"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/apiserver/pkg/features"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	serverstorage "k8s.io/apiserver/pkg/server/storage"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/apiserver/pkg/util/proxy"
 	"k8s.io/apiserver/pkg/util/webhook"
 	"k8s.io/client-go/informers"
@@ -36,10 +39,27 @@ const (
 	watchGrace = 3 * time.Second
 )
 
+// withoutPeers are the features by which several API servers find each other:
+// leases renewed every ten seconds, and calls handed on to a server of another
+// version. One server does without.
+var withoutPeers = map[string]bool{
+	string(features.UnknownVersionInteroperabilityProxy): false,
+	string(features.APIServerIdentity):                   false,
+}
+
+// legacyTokenHook notes since when unbound tokens have been watched for their
+// last use, for a controller that does not run here.
+const legacyTokenHook = "start-legacy-token-tracking-controller"
+
 // upstreamOptions are Kubernetes' own options for an API server, set as this
 // cluster wants them.
 func upstreamOptions(s *settings, certificate pki.Pair) (options.CompletedOptions, error) {
+	if err := utilfeature.DefaultMutableFeatureGate.SetFromMap(withoutPeers); err != nil {
+		return options.CompletedOptions{}, fmt.Errorf("setting the API server's features: %w", err)
+	}
 	o := options.NewOptions()
+	o.Metrics = nil // there are no metrics to hide or to limit
+	o.SystemNamespaces = append(o.SystemNamespaces, corev1.NamespaceNodeLease)
 	o.Etcd.StorageConfig.Transport.ServerList = s.Etcd
 
 	o.SecureServing.Listener = s.listener
@@ -116,6 +136,7 @@ func (a *assembly) adjust(f informers.SharedInformerFactory) error {
 	// The OpenAPI of both servers is installed as one, see openapi.go.
 	g.SkipOpenAPIInstallation = true
 	g.EffectiveVersion = effectiveVersion{g.EffectiveVersion}
+	g.DisabledPostStartHooks.Insert(legacyTokenHook)
 	g.AddHealthzChecks(a.settings.Health...)
 	g.Authentication.Authenticator = withOpenPaths(g.Authentication.Authenticator)
 	// From here on the server calls itself without the network.

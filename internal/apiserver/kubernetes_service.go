@@ -3,6 +3,7 @@ package apiserver
 import (
 	"fmt"
 	"net"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -63,7 +64,7 @@ func addServiceHooks(server *genericapiserver.GenericAPIServer, c controlplane.C
 // use it. The Service then has no endpoint, which is the truth.
 func endpointReconciler(c controlplane.CompletedConfig, ip net.IP, client kubernetes.Interface) (reconcilers.EndpointReconciler, error) {
 	if ip.IsLoopback() {
-		return noEndpoint{reconcilers.NewNoneEndpointReconciler()}, nil
+		return &noEndpoint{EndpointReconciler: reconcilers.NewNoneEndpointReconciler()}, nil
 	}
 	config, err := c.StorageFactory.NewConfig(api.Resource("apiServerIPInfo"), &api.Endpoints{})
 	if err != nil {
@@ -82,10 +83,18 @@ func endpointReconciler(c controlplane.CompletedConfig, ip net.IP, client kubern
 }
 
 // noEndpoint keeps the Service without endpoints.
-type noEndpoint struct{ reconcilers.EndpointReconciler }
+type noEndpoint struct {
+	reconcilers.EndpointReconciler
+	stopping atomic.Bool
+}
 
-// RemoveEndpoints says that there was none, so that nobody reports a server that
-// did not stop in order.
-func (noEndpoint) RemoveEndpoints(service string, _ net.IP, _ []corev1.EndpointPort) error {
+func (r *noEndpoint) StopReconciling() { r.stopping.Store(true) }
+
+// RemoveEndpoints finds none left by an earlier server, and has none to remove
+// when this one stops.
+func (r *noEndpoint) RemoveEndpoints(service string, _ net.IP, _ []corev1.EndpointPort) error {
+	if r.stopping.Load() {
+		return nil
+	}
 	return storage.NewKeyNotFoundError(service, 0)
 }

@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"sync"
@@ -17,6 +18,7 @@ import (
 	"time"
 
 	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
 
 	"muster.dev/muster/internal/apiserver"
 	"muster.dev/muster/internal/pki"
@@ -55,8 +57,14 @@ func StartServer(t testing.TB) *Server {
 	return s
 }
 
+// quiet keeps the libraries' own messages out of a test's output, but for errors.
+var quiet = sync.OnceFunc(func() {
+	klog.SetSlogLogger(slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError})))
+})
+
 // Open starts a server on a data directory. Options are filled in where empty.
 func Open(dir string, o apiserver.Options) (*Server, error) {
+	quiet()
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()
 	certificates, err := pki.Open(filepath.Join(dir, "pki"), time.Now)

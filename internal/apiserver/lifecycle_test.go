@@ -1,0 +1,272 @@
+package apiserver_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"muster.dev/muster/internal/apiserver"
+	"muster.dev/muster/internal/store"
+	"muster.dev/muster/internal/testkit/server"
+)
+
+// open starts a server that the test itself closes.
+func open(t *testing.T, dir string) *server.Server {
+	t.Helper()
+	s, err := server.Open(dir, apiserver.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func service(name, ip string) *v1.Service {
+	return &v1.Service{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec:       v1.ServiceSpec{ClusterIP: ip, Ports: []v1.ServicePort{{Port: 80}}},
+	}
+}
+
+func TestARestartKeepsEverything(t *testing.T) {
+	dir := t.TempDir()
+	ctx := soon(t)
+	first := open(t, dir)
+	c := owner(t, first)
+	kept, err := c.CoreV1().Services("default").Create(ctx, service("kept", ""), metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	token, err := clientcmd.BuildConfigFromFlags("", first.Kubeconfig(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+
+	second := open(t, dir)
+	defer func() {
+		if err := second.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	c = owner(t, second)
+	got, err := c.CoreV1().Services("default").Get(ctx, "kept", metav1.GetOptions{})
+	if err != nil || got.UID != kept.UID || got.Spec.ClusterIP != kept.Spec.ClusterIP {
+		t.Errorf("the Service is now %v (%v)", got, err)
+	}
+	// The address is still taken, from the first moment on.
+	_, err = c.CoreV1().Services("default").Create(ctx, service("thief", kept.Spec.ClusterIP), metav1.CreateOptions{})
+	if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "provided IP is already allocated") {
+		t.Errorf("the address was given away: %v", err)
+	}
+	if _, err := c.CoreV1().Services("default").Create(ctx, service("new", ""), metav1.CreateOptions{}); err != nil {
+		t.Errorf("no new address: %v", err)
+	}
+	// Yesterday's kubeconfig still logs in.
+	token.Host = second.URL
+	old, err := kubernetes.NewForConfig(token)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := old.CoreV1().Namespaces().List(ctx, metav1.ListOptions{}); err != nil {
+		t.Errorf("the old kubeconfig: %v", err)
+	}
+}
+
+func TestASecondServerOnTheSameDirectoryIsRefused(t *testing.T) {
+	s := server.Shared(t)
+	if _, err := server.Open(s.Dir, apiserver.Options{}); !errors.Is(err, store.ErrInUse) {
+		t.Errorf("it says %v", err)
+	}
+}
+
+func TestStartSaysWhatIsWrong(t *testing.T) {
+	s := server.Shared(t)
+	for _, c := range []struct {
+		name string
+		o    apiserver.Options
+		want string
+	}{
+		{"port taken", apiserver.Options{Listen: strings.TrimPrefix(s.URL, "https://")}, "address already in use"},
+		{"every address and none to advertise", apiserver.Options{Listen: "0.0.0.0:0"}, "needs an address to advertise"},
+		{"bad Service range", apiserver.Options{ServiceCIDR: "10.0.0/8"}, `reading the Service range "10.0.0/8"`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			started, err := server.Open(t.TempDir(), c.o)
+			if err == nil {
+				started.Close()
+				t.Fatal("it started")
+			}
+			if !strings.Contains(err.Error(), c.want) {
+				t.Errorf("it says %v", err)
+			}
+		})
+	}
+}
+
+func TestShutdownEndsWatchesAndDrains(t *testing.T) {
+	s := open(t, t.TempDir())
+	ctx := soon(t)
+	inside := owner(t, s)
+	pair, err := s.PKI.Admin()
+	if err != nil {
+		t.Fatal(err)
+	}
+	outside, err := kubernetes.NewForConfig(s.Config(pair))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan string, 2)
+	for name, c := range map[string]kubernetes.Interface{"inside": inside, "outside": outside} {
+		w, err := c.CoreV1().Pods("").Watch(ctx, metav1.ListOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		go func() {
+			for range w.ResultChan() {
+			}
+			ended <- name
+		}()
+	}
+	began := time.Now()
+	if err := s.Shutdown(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if took := time.Since(began); took > 10*time.Second {
+		t.Errorf("closing took %s", took)
+	}
+	for range 2 {
+		select {
+		case <-ended:
+		case <-ctx.Done():
+			t.Fatal("a watch goes on after the server's end")
+		}
+	}
+	select {
+	case <-s.Done():
+	default:
+		t.Error("it is not done")
+	}
+	err = inside.CoreV1().RESTClient().Get().AbsPath("/api/v1/namespaces").MaxRetries(0).Do(ctx).Error()
+	if !apierrors.IsServiceUnavailable(err) {
+		t.Errorf("it still answers: %v", err)
+	}
+}
+
+// serveUntilKilled is the other process of TestKillLosesNothingAcknowledged: it
+// writes objects and says so, one line each, until it is killed.
+func serveUntilKilled(dir string) {
+	s, err := server.Open(dir, apiserver.Options{})
+	if err != nil {
+		fmt.Println("failed:", err)
+		os.Exit(1)
+	}
+	c, err := kubernetes.NewForConfig(s.Client())
+	if err != nil {
+		fmt.Println("failed:", err)
+		os.Exit(1)
+	}
+	for i := 0; ; i++ {
+		name := fmt.Sprint("written-", i)
+		_, err := c.CoreV1().ConfigMaps("default").Create(context.Background(), &v1.ConfigMap{
+			ObjectMeta: metav1.ObjectMeta{Name: name}, Data: map[string]string{"i": fmt.Sprint(i)}}, metav1.CreateOptions{})
+		if err != nil {
+			fmt.Println("failed:", err)
+			os.Exit(1)
+		}
+		fmt.Println(name)
+	}
+}
+
+func TestKillLosesNothingAcknowledged(t *testing.T) {
+	const enough = 200
+	dir := t.TempDir()
+	process := exec.Command(os.Args[0])
+	process.Env = append(os.Environ(), crashDir+"="+dir)
+	out, err := process.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := process.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var acknowledged []string
+	killed := false
+	for lines := bufio.NewScanner(out); lines.Scan(); {
+		name := lines.Text()
+		if !strings.HasPrefix(name, "written-") {
+			t.Fatalf("the other process says %q", name)
+		}
+		acknowledged = append(acknowledged, name)
+		if len(acknowledged) == enough && !killed {
+			killed = true // what it had said before still comes through the pipe
+			if err := process.Process.Kill(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := process.Wait(); err == nil || len(acknowledged) < enough {
+		t.Fatalf("it ended by itself after %d writes: %v", len(acknowledged), err)
+	}
+
+	s := open(t, dir)
+	defer func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	list, err := owner(t, s).CoreV1().ConfigMaps("default").List(soon(t), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	there := map[string]string{}
+	for _, m := range list.Items {
+		there[m.Name] = m.Data["i"]
+	}
+	for i, name := range acknowledged {
+		if there[name] != fmt.Sprint(i) {
+			t.Errorf("%s was acknowledged and is %q", name, there[name])
+		}
+	}
+}
+
+func TestKeysAndStoreAreTheOwnersOnly(t *testing.T) {
+	s := server.Shared(t)
+	err := filepath.WalkDir(s.Dir, func(path string, entry os.DirEntry, err error) error {
+		if err != nil || path == s.Dir {
+			return err
+		}
+		info, err := entry.Info()
+		if err != nil {
+			if os.IsNotExist(err) {
+				return nil // etcd removes its own temporary files
+			}
+			return err
+		}
+		public := entry.Type().IsRegular() && strings.HasSuffix(path, ".crt")
+		if !public && entry.Type() != os.ModeSocket && info.Mode().Perm()&0o077 != 0 {
+			t.Errorf("%s has mode %s", path, info.Mode())
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
