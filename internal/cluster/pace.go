@@ -20,6 +20,9 @@ type pace struct {
 // burst does n things. It stops at the first batch with an error and returns that
 // error, so that a write which always fails is not tried a thousand times.
 func (p *pace) burst(ctx context.Context, n int, do func(ctx context.Context, i int) error) error {
+	if n == 0 {
+		return nil // nothing learnt
+	}
 	size := n
 	if p.slow {
 		size = 1

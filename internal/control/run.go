@@ -52,6 +52,7 @@ type loop struct {
 // loops are the loops of the control plane, in the order they are set up.
 var loops = []loop{
 	{"ledger", setLedger},
+	{"daemons", setDaemons},
 	{"placement", setPlacement},
 	{"nodelife", setNodelife},
 	{"podgc", setPodGC},
