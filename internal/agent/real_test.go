@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
@@ -19,8 +20,7 @@ import (
 // object to Ready and back to nothing.
 func TestRealPod(t *testing.T) {
 	machine := startMachine(t)
-	stop := machine.start(t)
-	defer stop()
+	machine.start(t)
 	shared := func(c *v1.Container) {
 		c.VolumeMounts = []v1.VolumeMount{{Name: "work", MountPath: "/work"}}
 	}
@@ -55,9 +55,10 @@ func TestRealPod(t *testing.T) {
 	}
 	link := filepath.Join(machine.config.ContainerLogsDir, fmt.Sprintf("%s_default_main-%s.log", pod.Name,
 		strings.TrimPrefix(running.Status.ContainerStatuses[0].ContainerID, "containerd://")))
-	if text, err := os.ReadFile(link); err != nil || !strings.HasSuffix(string(text), " stdout F up\n") {
-		t.Errorf("log by its link: %q, %v", text, err)
-	}
+	runtimetest.Await(t, "the log by its link", func() (bool, string) {
+		text, err := os.ReadFile(link)
+		return err == nil && strings.HasSuffix(string(text), " stdout F up\n"), fmt.Sprintf("%q, %v", text, err)
+	})
 
 	machine.api.delete(t, pod, 5)
 	machine.awaitGone(t, pod)
@@ -91,7 +92,7 @@ func startMachine(t *testing.T) *realMachine {
 	}}
 }
 
-// start starts an agent; the result ends it and waits.
+// start starts an agent; the result ends it and waits, and so does the test's end.
 func (m *realMachine) start(t *testing.T) (stop func()) {
 	t.Helper()
 	client, err := cri.New(cri.Options{Endpoint: m.containerd.Endpoint})
@@ -103,7 +104,7 @@ func (m *realMachine) start(t *testing.T) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- Run(ctx, config) }()
-	return func() {
+	stop = sync.OnceFunc(func() {
 		cancel()
 		if err := <-done; err != nil {
 			t.Errorf("the agent ended with %v", err)
@@ -111,7 +112,9 @@ func (m *realMachine) start(t *testing.T) (stop func()) {
 		if err := client.Close(); err != nil {
 			t.Errorf("closing the runtime client: %v", err)
 		}
-	}
+	})
+	t.Cleanup(stop)
+	return stop
 }
 
 func (m *realMachine) await(t *testing.T, pod *v1.Pod, what string, ok func(*v1.Pod) bool) *v1.Pod {
