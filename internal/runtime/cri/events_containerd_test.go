@@ -2,7 +2,6 @@ package cri
 
 import (
 	"context"
-	"path/filepath"
 	goruntime "runtime"
 	"sync"
 	"sync/atomic"
@@ -17,6 +16,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/emptypb"
+	"k8s.io/apimachinery/pkg/types"
+	criapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"muster.dev/muster/internal/runtime"
 )
@@ -75,13 +76,20 @@ func (e *exchange) Subscribe(_ *eventservice.SubscribeRequest, stream eventservi
 	}
 }
 
-// follow serves e beside a CRI that holds nothing, and follows the events.
+// beside is a CRI that holds containers c, d and e of the Pods pod-c, pod-d and
+// pod-e, and serves e too.
+func (e *exchange) beside() *server {
+	s := &server{more: func(g *grpc.Server) { eventservice.RegisterEventsServer(g, e) }}
+	for _, id := range []string{"c", "d", "e"} {
+		s.listed = append(s.listed, &criapi.Container{Id: id, Labels: map[string]string{"io.kubernetes.pod.uid": "pod-" + id}})
+	}
+	return s
+}
+
+// follow follows the events of e beside a CRI.
 func (e *exchange) follow(t *testing.T) <-chan runtime.Event {
 	t.Helper()
-	s := &server{list: func(context.Context) error { return nil }, more: func(g *grpc.Server) { eventservice.RegisterEventsServer(g, e) }}
-	socket := filepath.Join(t.TempDir(), "s")
-	s.serve(t, socket)
-	return clientOf(t, socket, 10*time.Second).Events(t.Context())
+	return e.beside().client(t).Events(t.Context())
 }
 
 func (e *exchange) emit(t *testing.T, topic string, payload any) {
@@ -134,20 +142,59 @@ func TestSubscriptionThatCannotBeMarkedIsTriedAgain(t *testing.T) {
 func TestCommandsInsideAreNoExits(t *testing.T) {
 	e := &exchange{hold: make(chan struct{})}
 	close(e.hold)
-	events := e.follow(t)
+	s := e.beside()
+	s.container = func(id string) (*criapi.ContainerStatus, error) {
+		return &criapi.ContainerStatus{Id: id, State: criapi.ContainerState_CONTAINER_EXITED}, nil
+	}
+	events := s.client(t).Events(t.Context())
 	until(t, events, "")
 	e.emit(t, "/tasks/exit", &containerdevents.TaskExit{ContainerID: "c", ID: "probe"})
-	e.emit(t, "/tasks/start", &containerdevents.TaskStart{ContainerID: "d"})
-	if event := <-events; event.ContainerID != "d" {
-		t.Errorf("event is %+v, want the end of a probe left out", event)
+	for _, id := range []string{"d", "e", "d"} { // by the last, all before has been announced
+		e.emit(t, "/tasks/exit", &containerdevents.TaskExit{ContainerID: id, ID: id})
+		for seen := types.UID(""); seen != types.UID("pod-"+id); {
+			event := <-events
+			if seen = event.PodUID; seen == "pod-c" {
+				t.Fatalf("announced %+v though only a probe in it ended", event)
+			}
+		}
+	}
+}
+
+// TestOOMKillIsAnnouncedWhenItShows has containerd tell of the kill before CRI
+// gives it as the reason, and PID 1 end well.
+func TestOOMKillIsAnnouncedWhenItShows(t *testing.T) {
+	e := &exchange{hold: make(chan struct{})}
+	close(e.hold)
+	s := e.beside()
+	var reason atomic.Value
+	reason.Store("Completed")
+	var looks atomic.Int64
+	s.container = func(id string) (*criapi.ContainerStatus, error) {
+		looks.Add(1)
+		return &criapi.ContainerStatus{Id: id, State: criapi.ContainerState_CONTAINER_EXITED, Reason: reason.Load().(string)}, nil
+	}
+	events := s.client(t).Events(t.Context())
+	until(t, events, "")
+	e.emit(t, "/tasks/oom", &containerdevents.TaskOOM{ContainerID: "c"})
+	e.emit(t, "/tasks/exit", &containerdevents.TaskExit{ContainerID: "c", ID: "c"})
+	eventually(t, "looks at the container", func() bool { return looks.Load() > 3 })
+	select {
+	case event := <-events:
+		t.Fatalf("announced %+v before the reason shows", event)
+	default:
+	}
+	reason.Store("OOMKilled")
+	begin := time.Now()
+	until(t, events, "pod-c")
+	if took := time.Since(begin); took > patience/2 {
+		t.Errorf("announced %s after the reason showed", took)
 	}
 }
 
 func TestNoGoroutineIsLeftBehind(t *testing.T) {
 	e := &exchange{hold: make(chan struct{})}
 	close(e.hold)
-	s := &server{list: func(context.Context) error { return nil }, more: func(g *grpc.Server) { eventservice.RegisterEventsServer(g, e) }}
-	c := s.client(t)
+	c := e.beside().client(t)
 	if _, err := c.Info(t.Context()); err != nil { // connects
 		t.Fatal(err)
 	}

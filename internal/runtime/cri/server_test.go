@@ -19,6 +19,7 @@ type server struct {
 	status    func(*criapi.StatusRequest) (*criapi.StatusResponse, error)
 	config    func() (*criapi.RuntimeConfigResponse, error)
 	list      func(context.Context) error
+	listed    []*criapi.Container
 	container func(id string) (*criapi.ContainerStatus, error)
 	events    func(grpc.ServerStreamingServer[criapi.ContainerEventResponse]) error
 	more      func(*grpc.Server) // registers what else the socket serves
@@ -42,14 +43,20 @@ func (s *server) RuntimeConfig(ctx context.Context, request *criapi.RuntimeConfi
 }
 
 func (s *server) ListContainers(ctx context.Context, _ *criapi.ListContainersRequest) (*criapi.ListContainersResponse, error) {
-	return &criapi.ListContainersResponse{}, s.list(ctx)
+	if s.list == nil {
+		return &criapi.ListContainersResponse{Containers: s.listed}, nil
+	}
+	return nil, s.list(ctx)
 }
 
 func (s *server) ListPodSandbox(context.Context, *criapi.ListPodSandboxRequest) (*criapi.ListPodSandboxResponse, error) {
 	return &criapi.ListPodSandboxResponse{}, nil
 }
 
-func (s *server) ContainerStatus(_ context.Context, request *criapi.ContainerStatusRequest) (*criapi.ContainerStatusResponse, error) {
+func (s *server) ContainerStatus(ctx context.Context, request *criapi.ContainerStatusRequest) (*criapi.ContainerStatusResponse, error) {
+	if s.container == nil {
+		return s.UnimplementedRuntimeServiceServer.ContainerStatus(ctx, request)
+	}
 	status, err := s.container(request.ContainerId)
 	return &criapi.ContainerStatusResponse{Status: status}, err
 }
