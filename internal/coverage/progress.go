@@ -123,6 +123,9 @@ func containerReason(status *v1.ContainerStatus) reason.Reason {
 	case crashed(waiting.Reason) && status.LastTerminationState.Terminated != nil:
 		return ended(reason.ContainerEnded, status, status.LastTerminationState.Terminated)
 	}
+	if code := reason.Code(waiting.Reason); reason.Known(code) {
+		return reason.Reason{Code: code, Object: status.Name, Detail: waiting.Message}
+	}
 	return reason.Reason{Code: reason.ContainerWaiting, Object: status.Name, Detail: joined(waiting.Reason, waiting.Message)}
 }
 

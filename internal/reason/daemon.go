@@ -36,7 +36,19 @@ const (
 	ContainerEnded   Code = "ContainerEnded"
 	ContainerUnready Code = "ContainerNotReady"
 	ReadinessGate    Code = "ReadinessGateFalse"
+
+	// What a container waits for, in the words of its status.
+	ErrImagePull      Code = "ErrImagePull"
+	ImagePullBackOff  Code = "ImagePullBackOff"
+	ErrImageNeverPull Code = "ErrImageNeverPull"
+	InvalidImageName  Code = "InvalidImageName"
+	ContainerConfig   Code = "CreateContainerConfigError"
+	ContainerNotMade  Code = "CreateContainerError"
+	ContainerNotRun   Code = "RunContainerError"
 )
+
+// pullRemedy is what to do about an image that does not come.
+const pullRemedy = "check the image's name and tag, its pull secret, and that the node reaches the registry"
 
 var daemonTable = map[Code]entry{
 	RolloutHeld: {
@@ -112,6 +124,28 @@ var daemonTable = map[Code]entry{
 	ContainerUnready: {
 		text:   "container {object} runs but is not ready",
 		remedy: "see why its readiness or startup probe does not succeed",
+	},
+	ErrImagePull:     {text: "the image of container {object} cannot be pulled: {detail}", remedy: pullRemedy},
+	ImagePullBackOff: {text: "the image of container {object} cannot be pulled: {detail}", remedy: pullRemedy},
+	ErrImageNeverPull: {
+		text:   "the image of container {object} is not on the node and may not be pulled: {detail}",
+		remedy: "import the image on the node, or change imagePullPolicy",
+	},
+	InvalidImageName: {
+		text:   "the image name of container {object} is not valid: {detail}",
+		remedy: "correct the image in the Pod template",
+	},
+	ContainerConfig: {
+		text:   "container {object} cannot be configured: {detail}",
+		remedy: "create the config map, the secret or the key that is named, or correct the Pod template",
+	},
+	ContainerNotMade: {
+		text:   "container {object} cannot be created: {detail}",
+		remedy: "see the events of the Pod and the container runtime on the node",
+	},
+	ContainerNotRun: {
+		text:   "container {object} cannot be started: {detail}",
+		remedy: "check its command and its security context; see the events of the Pod",
 	},
 	ReadinessGate: {
 		text:   "readiness gate {object} is not true: {detail}",
