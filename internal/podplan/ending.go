@@ -111,6 +111,6 @@ func (v *view) specGrace() time.Duration {
 
 // terminal says that nothing of the Pod runs and nothing will.
 func (v *view) terminal() bool {
-	return v.ending != nil && !slices.ContainsFunc(v.seen.Attempts, Attempt.live) &&
-		!slices.ContainsFunc(v.seen.Sandboxes, Sandbox.stands)
+	return v.ending != nil && len(v.unstarted()) == 0 &&
+		!slices.ContainsFunc(v.seen.Attempts, Attempt.live) && !slices.ContainsFunc(v.seen.Sandboxes, Sandbox.stands)
 }

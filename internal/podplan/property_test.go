@@ -34,7 +34,14 @@ func TestAnySequenceOfEvents(t *testing.T) {
 			"runtime catches up": func(t *rapid.T) {
 				w.catchUp(drawRun(t, w.held(func(r *run) bool { return r.shown != r.State })))
 			},
-			"sandbox dies":     func(t *rapid.T) { seldom(t, 3); w.endSandbox(rapid.Bool().Draw(t, "all of it")) },
+			"runtime loses track": func(t *rapid.T) {
+				seldom(t, 3)
+				drawRun(t, w.held(running)).shown = RunUnknown
+			},
+			"sandbox dies": func(t *rapid.T) {
+				seldom(t, 3)
+				w.endSandbox(rapid.Bool().Draw(t, "containers too"), rapid.Bool().Draw(t, "network too"))
+			},
 			"sandbox vanishes": func(t *rapid.T) { seldom(t, 6); w.vanish() },
 			"ended container is removed": func(t *rapid.T) {
 				drawRun(t, w.held(func(r *run) bool { return exited(r) && w.recorded[r.ID].State == RunExited })).held = false
@@ -48,6 +55,10 @@ func TestAnySequenceOfEvents(t *testing.T) {
 			"pod is deleted": func(t *rapid.T) { seldom(t, 12); w.remove(t) },
 		})
 		w.calm(t)
+		if w.terminating == nil && rapid.Bool().Draw(t, "deleted in the end") {
+			w.remove(t)
+			w.calm(t)
+		}
 	})
 }
 
@@ -203,7 +214,8 @@ func (w *world) checkAction(t *rapid.T, seen Observed, a Action) {
 	case StopContainer:
 		w.checkStop(t, seen, a)
 	case RemoveContainer:
-		if w.find(a.ID).State == RunRunning {
+		// The runtime itself ends one that it did not show as running yet.
+		if r := w.find(a.ID); r.State == RunRunning && r.shown != RunCreated {
 			t.Fatalf("%s is removed while it runs", a.ID)
 		}
 	case RemoveSandbox:

@@ -120,6 +120,20 @@ func TestC65BackOff(t *testing.T) {
 	}
 }
 
+func TestSuccessOfAnInitStepForgetsItsFailures(t *testing.T) {
+	s := newScene(always, "init a", "app x")
+	s.runs("a", 1)
+	s.runs("a", 1)
+	s.runs("a", 0)
+	dropAllButLast(s, "a")
+	s.loseSandbox()
+	s.newSandbox()
+	s.want(t, "start a#3")
+	s.runs("a", 1)
+	dropAllButLast(s, "a")
+	s.want(t, "remove sandbox s0", "start a#4")
+}
+
 // dropAllButLast has the runtime forget all older attempts; the journal keeps them.
 func dropAllButLast(s *scene, name string) {
 	last := s.attempt(name)

@@ -47,7 +47,7 @@ func (d *decider) leaveOthers() bool {
 	for _, a := range strays {
 		d.stop(a, d.fullGrace(), "Stopping container "+a.Container)
 	}
-	left := len(strays) > 0
+	left := len(strays) > 0 || len(d.unstarted()) > 0
 	for i := range d.seen.Sandboxes {
 		s := &d.seen.Sandboxes[i]
 		if s == d.sandbox || !s.stands() {

@@ -91,9 +91,11 @@ func TestContainerMadeButNotStartedInADeadSandbox(t *testing.T) {
 	s := newScene(always, "app x")
 	s.starts("x").State = RunCreated
 	s.loseSandbox()
-	s.want(t, "sandbox 1", "remove x0")
+	s.want(t, "remove x0")
+	s.attempt("x").State, s.attempt("x").Gone = RunUnknown, true
+	s.want(t, "sandbox 1")
 	s.newSandbox()
-	s.want(t, "remove x0", "start x#1")
+	s.want(t, "remove sandbox s0", "start x#1")
 }
 
 func TestAgentThatJustStarted(t *testing.T) {

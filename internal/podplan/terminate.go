@@ -34,6 +34,9 @@ func (d *decider) terminate() {
 			d.do(Action{Verb: StopSandbox, ID: s.ID})
 		}
 	}
+	for _, a := range d.unstarted() {
+		d.remove(a)
+	}
 	if d.terminal() {
 		d.decision.Terminal = true
 		d.do(Action{Verb: Release})

@@ -1,7 +1,5 @@
 package podplan
 
-import "slices"
-
 // tidy removes what nobody needs any more: of each container all ended attempts
 // but the last, attempts that were never started in a sandbox that is no more,
 // and old sandboxes once nothing of them is left. The record of what ran stays.
@@ -11,22 +9,15 @@ func (d *decider) tidy() {
 		for _, a := range held[:max(len(held)-1, 0)] {
 			d.remove(a)
 		}
-		for _, a := range m.attempts {
-			if a.State == RunCreated && !a.Gone && !d.standing(a.SandboxID) {
-				d.remove(a)
-			}
-		}
+	}
+	for _, a := range d.unstarted() {
+		d.remove(a)
 	}
 	for i, s := range d.seen.Sandboxes {
 		if i > 0 && !s.Ready && !d.holdsAny(s) {
 			d.do(Action{Verb: RemoveSandbox, ID: s.ID})
 		}
 	}
-}
-
-// standing says that the sandbox is there and may still run what is made in it.
-func (d *decider) standing(id string) bool {
-	return slices.ContainsFunc(d.seen.Sandboxes, func(s Sandbox) bool { return s.ID == id && s.stands() })
 }
 
 func (d *decider) remove(a Attempt) {

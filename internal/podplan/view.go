@@ -68,6 +68,19 @@ func (v *view) strays() []Attempt {
 	return all
 }
 
+// unstarted are attempts that were made and never started in a sandbox that is no
+// more. The runtime may still be at it, so they are in the way until removed.
+func (v *view) unstarted() []Attempt {
+	var all []Attempt
+	for _, a := range v.seen.Attempts {
+		stands := slices.ContainsFunc(v.seen.Sandboxes, func(s Sandbox) bool { return s.ID == a.SandboxID && s.stands() })
+		if a.State == RunCreated && !a.Gone && !stands {
+			all = append(all, a)
+		}
+	}
+	return all
+}
+
 // after is the end of a wait that began at from. A beginning in the future, as
 // when the clock was set back, says nothing: the wait is over.
 func (v *view) after(from time.Time, wait time.Duration) time.Time {

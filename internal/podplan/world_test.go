@@ -146,12 +146,15 @@ func (w *world) exit(r *run, code int32) {
 }
 
 // endSandbox is the death of the newest sandbox; what ran in it may outlive it.
-func (w *world) endSandbox(containersToo bool) {
+func (w *world) endSandbox(containersToo, networkToo bool) {
 	s := w.present()
 	if s == nil {
 		return
 	}
 	s.Ready = false
+	if networkToo {
+		s.IPs = nil
+	}
 	for _, r := range w.held(running) {
 		if containersToo && r.SandboxID == s.ID {
 			w.exit(r, 137)
@@ -190,7 +193,9 @@ func (w *world) apply(a Action, works bool) {
 		w.exit(r, 143)
 		w.catchUp(r)
 	case RemoveContainer:
-		w.find(a.ID).held = false
+		r := w.find(a.ID)
+		w.exit(r, 137)
+		r.held = false
 	case StopSandbox:
 		w.stopSandbox(a.ID)
 	case RemoveSandbox:
