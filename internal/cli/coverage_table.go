@@ -50,7 +50,7 @@ type sameHole struct {
 
 func printHoles(out io.Writer, line coverage.Line, wide bool) error {
 	for _, hole := range grouped(line.Holes, wide) {
-		text := fmt.Sprintf("\n%s lacks %s on %s\n", line.Pool, daemonName(line), nodeNames(hole.nodes, wide))
+		text := fmt.Sprintf("\n%s is missing on %s (pool %s)\n", daemonName(line), nodeNames(hole.nodes, wide), line.Pool)
 		for _, why := range hole.whys {
 			text += "  " + why.Text + "\n"
 			if why.Remedy != "" {
