@@ -1,15 +1,18 @@
 package agent
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/types"
 
 	"muster.dev/muster/internal/runtime"
 	"muster.dev/muster/internal/runtime/fake"
@@ -333,4 +336,46 @@ func TestNodeRefusesWhatDoesNotFit(t *testing.T) {
 		n.api.create(t, second)
 		n.await(t, second, time.Minute, "Ready once the port is free", ready)
 	})
+}
+
+// A Pod at rest costs next to nothing: no status writes and ever rarer reads.
+func TestPodAtRestIsLeftAlone(t *testing.T) {
+	inBubble(t, func(t *testing.T, n *testNode) {
+		n.script = endsAfter(time.Second, 0, "a")
+		counted := &countingRuntime{Runtime: n.runtime}
+		config := n.config
+		config.Runtime = counted
+		defer n.startOn(t, config)()
+		synctest.Wait()
+		pod := testPod(inits("a"), apps("main"))
+		n.api.create(t, pod)
+		n.await(t, pod, time.Minute, "Ready", ready)
+		time.Sleep(time.Second)
+		writes, reads := n.api.written(), counted.reads.Load()
+		if writes > 3 {
+			t.Errorf("%d status writes for one step and one app", writes)
+		}
+		if reads > 30 {
+			t.Errorf("%d reads of the runtime for one step and one app", reads)
+		}
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if more := n.api.written() - writes; more != 0 {
+			t.Errorf("%d status writes in an hour at rest", more)
+		}
+		if more := counted.reads.Load() - reads; more > 130 {
+			t.Errorf("%d reads of the runtime in an hour at rest", more)
+		}
+	})
+}
+
+// countingRuntime counts the reads of single Pods.
+type countingRuntime struct {
+	runtime.Runtime
+	reads atomic.Int64
+}
+
+func (c *countingRuntime) Pod(ctx context.Context, uid types.UID) (runtime.Pod, error) {
+	c.reads.Add(1)
+	return c.Runtime.Pod(ctx, uid)
 }

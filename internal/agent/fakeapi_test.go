@@ -34,7 +34,7 @@ type fakeAPI struct {
 	version     int
 	beforeWrite func(*v1.Pod) error
 	failLists   bool
-	phases      []v1.PodPhase
+	writes      int
 }
 
 func newFakeAPI() *fakeAPI {
@@ -171,7 +171,7 @@ func (p hookedPods) UpdateStatus(ctx context.Context, pod *v1.Pod, options metav
 	got, err := p.PodInterface.UpdateStatus(ctx, pod, options)
 	if err == nil {
 		p.api.mu.Lock()
-		p.api.phases = append(p.api.phases, pod.Status.Phase)
+		p.api.writes++
 		p.api.mu.Unlock()
 	}
 	return got, err
@@ -232,4 +232,11 @@ func (f *fakeAPI) down(is bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.failLists = is
+}
+
+// written is how many status writes of Pods there were.
+func (f *fakeAPI) written() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.writes
 }

@@ -37,14 +37,13 @@ func (w *worker) do(ctx context.Context, pod *v1.Pod, seen podplan.Observed, a p
 	case podplan.PullImage:
 		w.spawn(ctx, id, busy, func(ctx context.Context) error { return w.pullImage(ctx, pod, a) })
 	case podplan.StartContainer:
-		// Not cut off half way when the agent stops: create and start are short.
-		w.spawn(context.WithoutCancel(ctx), id, busy, func(ctx context.Context) error { return w.startContainer(ctx, pod, seen, a) })
+		w.spawn(ctx, id, busy, func(ctx context.Context) error { return w.startContainer(ctx, pod, seen, a) })
 	case podplan.StopContainer:
 		w.stopContainer(ctx, pod, seen, a, busy)
 	case podplan.RemoveContainer:
 		w.spawn(ctx, id, busy, func(ctx context.Context) error { return w.removeContainer(ctx, pod, seen, a) })
 	case podplan.StopSandbox:
-		w.spawn(ctx, id, busy, func(ctx context.Context) error { return w.runtime.StopSandbox(ctx, a.ID) })
+		w.spawn(ctx, id, busy, func(ctx context.Context) error { return w.stopSandbox(ctx, a.ID) })
 	case podplan.RemoveSandbox:
 		w.spawn(ctx, id, busy, func(ctx context.Context) error { return w.removeSandbox(ctx, pod, seen, a) })
 	case podplan.Release:
@@ -85,7 +84,7 @@ func (w *worker) stopContainer(ctx context.Context, pod *v1.Pod, seen podplan.Ob
 		return
 	}
 	end := now.Add(a.Grace)
-	first, ok := w.stops.claim(a.ID, end)
+	first, ok := w.stops.claim(a.ID, end, now)
 	if !ok {
 		return
 	}

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"context"
 	"maps"
 	"sync"
 	"time"
@@ -104,3 +105,15 @@ func (j jobs) nextRetry(now time.Time) time.Time {
 }
 
 func (j jobs) wait() { j.group.Wait() }
+
+// stopPatience is how long a change of the runtime under way may still take when
+// the agent stops.
+const stopPatience = 10 * time.Second
+
+// outlive is a context for a change that had better not be cut off half way: it
+// ends after limit, or some time after ctx does.
+func outlive(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
+	long, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
+	stop := context.AfterFunc(ctx, func() { time.AfterFunc(stopPatience, cancel) })
+	return long, func() { stop(); cancel() }
+}

@@ -50,7 +50,7 @@ func (w *worker) observe(ctx context.Context, pod *v1.Pod, removed bool) (podpla
 	}
 	facts := &w.journal.facts
 	seen := podplan.Observed{
-		Sandboxes:       sandboxes(found),
+		RuntimeName:     w.runtimeName,
 		SandboxAttempts: facts.sandboxAttempts,
 		Attempts:        attempts(found, facts),
 		Probes:          w.syncProbes(pod, found),
@@ -61,6 +61,7 @@ func (w *worker) observe(ctx context.Context, pod *v1.Pod, removed bool) (podpla
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	seen.Sandboxes = sandboxes(found, w.stopped)
 	seen.Volumes = w.prepared
 	seen.Images = maps.Clone(w.images)
 	seen.StartFailures = maps.Clone(w.startFailures)
@@ -152,11 +153,11 @@ func termination(pod *v1.Pod, removed bool, known *podplan.Termination, now time
 	return &shorter
 }
 
-func sandboxes(found runtime.Pod) []podplan.Sandbox {
+func sandboxes(found runtime.Pod, stopped map[string]bool) []podplan.Sandbox {
 	var all []podplan.Sandbox
 	for _, s := range found.Sandboxes {
 		all = append(all, podplan.Sandbox{
-			ID: s.ID, Attempt: int(s.Attempt), Ready: s.Ready, CreatedAt: s.CreatedAt, IPs: s.IPs,
+			ID: s.ID, Attempt: int(s.Attempt), Ready: s.Ready, CreatedAt: s.CreatedAt, IPs: s.IPs, Stopped: stopped[s.ID] && !s.Ready,
 		})
 	}
 	return all

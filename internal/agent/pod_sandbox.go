@@ -30,8 +30,8 @@ func (w *worker) startSandbox(ctx context.Context, id job, busy map[job]bool, po
 		w.log.Error("Recording the sandbox's number failed, will retry", "err", err)
 		return
 	}
-	w.spawn(context.WithoutCancel(ctx), id, busy, func(ctx context.Context) error {
-		ctx, cancel := context.WithTimeout(ctx, sandboxTimeout)
+	w.spawn(ctx, id, busy, func(ctx context.Context) error {
+		ctx, cancel := outlive(ctx, sandboxTimeout)
 		defer cancel()
 		err := w.runSandbox(ctx, pod, a.Attempt)
 		w.sandboxTried(err)
@@ -84,6 +84,17 @@ func (w *worker) sandboxTried(err error) {
 		failure.Count += w.sandboxFailure.Count
 	}
 	w.sandboxFailure = &failure
+}
+
+// stopSandbox ends a sandbox; that it has ended is not always to be seen.
+func (w *worker) stopSandbox(ctx context.Context, id string) error {
+	if err := w.runtime.StopSandbox(ctx, id); err != nil {
+		return fmt.Errorf("stopping sandbox: %w", err)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.stopped[id] = true
+	return nil
 }
 
 // removeSandbox forgets a sandbox; the runtime forgets its containers with it.

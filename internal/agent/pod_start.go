@@ -31,7 +31,7 @@ func (f *startFault) Unwrap() error { return f.err }
 // startContainer creates and starts one attempt at a container. A failure is
 // kept for the next observation; when to try again is podplan's to say.
 func (w *worker) startContainer(ctx context.Context, pod *v1.Pod, seen podplan.Observed, a podplan.Action) error {
-	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	ctx, cancel := outlive(ctx, startTimeout)
 	defer cancel()
 	container := findContainer(pod, a.Container)
 	if container == nil || len(seen.Sandboxes) == 0 {

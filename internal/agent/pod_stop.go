@@ -42,20 +42,23 @@ func containerOf(seen podplan.Observed, a podplan.Action) string {
 	return a.Container
 }
 
+// stopSlack is how long after its end a stop still counts as under way.
+const stopSlack = 10 * time.Second
+
 // stops remembers by when each container was told to have ended.
 type stops struct {
-	mu  sync.Mutex // guards ends
+	mu  sync.Mutex // guards end
 	end map[string]time.Time
 }
 
 // claim takes on a stop that ends by end; ok is false when one is under way that
 // ends no later (give or take a second), and first is false when an earlier stop
 // has already run the container's hook.
-func (s *stops) claim(id string, end time.Time) (first, ok bool) {
+func (s *stops) claim(id string, end, now time.Time) (first, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	before, stopping := s.end[id]
-	if stopping && end.After(before.Add(-time.Second)) {
+	if stopping && end.After(before.Add(-time.Second)) && now.Before(before.Add(stopSlack)) {
 		return false, false
 	}
 	if s.end == nil {

@@ -20,7 +20,8 @@ const (
 	rereadLast  = 500 * time.Millisecond // … growing to this, then the event was old news
 	relistFirst = time.Second            // without any event, after a change
 	relistLast  = time.Minute            // … growing to this while nothing changes
-	failedWait  = time.Second            // after a read that failed
+	failedFirst = time.Second            // after a read that failed
+	failedLast  = 15 * time.Second       // … growing to this while reads fail
 )
 
 // worker is the one owner of one Pod on this node. Its loop observes, asks
@@ -39,7 +40,9 @@ type worker struct {
 	before    runtime.Pod // the last observation
 	saved     *v1.Pod     // what stands in the Pod's directory
 	relist    time.Duration
+	failed    time.Duration // zero: the last observation succeeded
 	reread    time.Duration // zero: no event is outstanding
+	publishAt time.Time     // when a changed status must be written; zero: it need not
 	refreshAt time.Time     // when the volumes are next brought up to date
 
 	mu        sync.Mutex    // guards what follows
@@ -60,6 +63,7 @@ type progress struct {
 	images         map[string]podplan.ImageState   // by container
 	startFailures  map[string]podplan.StartFailure // by container
 	sandboxFailure *podplan.StartFailure
+	stopped        map[string]bool // sandboxes that StopSandbox has ended
 }
 
 func newWorker(s *shared, pod *v1.Pod, removed bool) *worker {
@@ -74,6 +78,7 @@ func newWorker(s *shared, pod *v1.Pod, removed bool) *worker {
 		progress: progress{
 			images:        map[string]podplan.ImageState{},
 			startFailures: map[string]podplan.StartFailure{},
+			stopped:       map[string]bool{},
 		},
 	}
 }
@@ -115,20 +120,28 @@ func (w *worker) step(ctx context.Context) time.Duration {
 	pod, removed := w.current()
 	if err := w.open(pod); err != nil {
 		w.log.Error("Opening the Pod's journal failed, will retry", "err", err)
-		return failedWait
+		return w.failing()
 	}
 	seen, err := w.observe(ctx, pod, removed)
 	if err != nil {
 		if ctx.Err() == nil {
 			w.log.Warn("Observing the Pod failed, will retry", "err", err)
 		}
-		return failedWait
+		return w.failing()
 	}
+	w.failed = 0
 	now := w.clock.Now()
 	decision := podplan.Decide(pod, seen, now)
-	written := w.publish(ctx, pod, seen, now)
+	written := w.publish(ctx, pod, seen, starting(decision, busy), now)
 	w.act(ctx, pod, seen, decision, busy, written)
 	return w.patience(decision.Next, now)
+}
+
+// failing is how long to wait after a failure to observe, longer each time. The
+// runtime says when it is back.
+func (w *worker) failing() time.Duration {
+	w.failed = min(max(2*w.failed, failedFirst), failedLast)
+	return w.failed
 }
 
 // patience is how long to sleep unless woken.
@@ -137,7 +150,7 @@ func (w *worker) patience(next, now time.Time) time.Duration {
 	if w.reread > 0 {
 		wait = min(wait, w.reread)
 	}
-	for _, due := range []time.Time{next, w.jobs.nextRetry(now), w.refreshAt} {
+	for _, due := range []time.Time{next, w.jobs.nextRetry(now), w.refreshAt, w.publishAt} {
 		if !due.IsZero() {
 			wait = min(wait, max(due.Sub(now), time.Millisecond))
 		}

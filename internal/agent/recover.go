@@ -98,8 +98,9 @@ func (p *pods) leftovers(ctx context.Context) (map[types.UID]*v1.Pod, error) {
 // listRuntime waits for the runtime: nothing can be said of Pods without it.
 func (p *pods) listRuntime(ctx context.Context) (map[types.UID]runtime.Pod, error) {
 	for {
-		found, err := p.runtime.List(ctx)
+		found, info, err := p.askRuntime(ctx)
 		if err == nil {
+			p.runtimeName = info.Name
 			return found, nil
 		}
 		p.log.Warn("Listing the runtime failed, will retry", "err", err)
@@ -109,6 +110,15 @@ func (p *pods) listRuntime(ctx context.Context) (map[types.UID]runtime.Pod, erro
 		case <-p.clock.After(time.Second):
 		}
 	}
+}
+
+func (p *pods) askRuntime(ctx context.Context) (map[types.UID]runtime.Pod, runtime.Info, error) {
+	info, err := p.runtime.Info(ctx)
+	if err != nil {
+		return nil, info, err
+	}
+	found, err := p.runtime.List(ctx)
+	return found, info, err
 }
 
 // owns says that this agent, or an earlier one of the same root, made the Pod.

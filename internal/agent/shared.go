@@ -38,6 +38,7 @@ type shared struct {
 	admission   *admission
 	hostIPs     []string
 	allServices corelisters.ServiceLister
+	runtimeName string // set before there are workers
 	capacity    v1.ResourceList
 }
 
@@ -60,7 +61,7 @@ func (s *shared) nodeSpec() spec.Node {
 	if name, err := os.Hostname(); err == nil {
 		node.Hostname = name
 	}
-	if text, err := os.ReadFile("/etc/resolv.conf"); err == nil {
+	if text, err := os.ReadFile(resolvConf()); err == nil {
 		node.Resolv = spec.ParseResolv(string(text))
 	}
 	if text, err := os.ReadFile("/etc/hosts"); err == nil {
@@ -69,6 +70,16 @@ func (s *shared) nodeSpec() spec.Node {
 	_, err := os.Stat(cgroupRoot + "/cgroup.controllers")
 	node.Cgroup2 = err == nil
 	return node
+}
+
+// resolvConf is where the node's real name servers stand: where systemd-resolved
+// runs, /etc/resolv.conf names a stub that only the host can reach.
+func resolvConf() string {
+	const behindStub = "/run/systemd/resolve/resolv.conf"
+	if _, err := os.Stat(behindStub); err == nil {
+		return behindStub
+	}
+	return "/etc/resolv.conf"
 }
 
 func (s *shared) allocatable() v1.ResourceList { return allocatable(s.capacity, s.config.Reserved) }

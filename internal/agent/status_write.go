@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -14,19 +15,44 @@ import (
 	"muster.dev/muster/internal/podplan"
 )
 
+// statusPatience is how long a status may wait for the start of a container or
+// sandbox that is under way, to be written with its outcome in one piece.
+const statusPatience = 200 * time.Millisecond
+
 // publish brings the API's view of the Pod up to what was observed, beside the
 // loop, so that a slow API never holds up the Pod. It returns whether the API has
 // acknowledged this very status, or there is no one left to tell.
-func (w *worker) publish(ctx context.Context, pod *v1.Pod, seen podplan.Observed, now time.Time) (written bool) {
+func (w *worker) publish(ctx context.Context, pod *v1.Pod, seen podplan.Observed, starting bool, now time.Time) (written bool) {
 	status := podplan.Status(pod, seen, now)
 	w.announceStatus(pod, w.show(status), status)
 	if seen.Removed || w.isDeleted() || samePodStatus(pod.Status, status) {
+		w.publishAt = time.Time{}
 		return true
 	}
+	if w.publishAt.IsZero() {
+		w.publishAt = now.Add(statusPatience)
+	}
+	if starting && now.Before(w.publishAt) {
+		return false
+	}
+	w.publishAt = time.Time{}
 	w.spawn(ctx, job{verb: writeStatus}, nil, func(ctx context.Context) error {
 		return w.writeStatus(ctx, pod, seen, now)
 	})
 	return false
+}
+
+// starting says that a sandbox or container is being made, or about to be.
+func starting(d podplan.Decision, busy map[job]bool) bool {
+	makes := func(v podplan.Verb) bool {
+		return v == podplan.PrepareVolumes || v == podplan.RunSandbox || v == podplan.StartContainer
+	}
+	for id := range busy {
+		if makes(id.verb) {
+			return true
+		}
+	}
+	return slices.ContainsFunc(d.Actions, func(a podplan.Action) bool { return makes(a.Verb) })
 }
 
 // show keeps the status for whoever asks and returns the one before; at first
