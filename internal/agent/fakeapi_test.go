@@ -42,7 +42,11 @@ func newFakeAPI() *fakeAPI {
 	api := &fakeAPI{Interface: client, tracker: client.Tracker(), version: 1}
 	client.PrependReactor("update", "*", api.checkVersion)
 	client.PrependReactor("create", "*", func(action clienttest.Action) (bool, kruntime.Object, error) {
-		api.stamp(action.(clienttest.CreateAction).GetObject())
+		object := action.(clienttest.CreateAction).GetObject()
+		api.stamp(object)
+		if event, ok := object.(*v1.Event); ok {
+			event.Name += "." + event.ResourceVersion // named by time, which may stand still here
+		}
 		return false, nil, nil
 	})
 	client.PrependReactor("list", "pods", func(clienttest.Action) (bool, kruntime.Object, error) {
