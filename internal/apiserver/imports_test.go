@@ -40,6 +40,7 @@ var kubernetesPackages = map[string]string{
 	"pkg/generated/openapi":                            "the descriptions of the built-in kinds",
 	"pkg/kubeapiserver/admission":                      "what Kubernetes' admission plugins are initialised with",
 	"pkg/kubelet/client":                               "only the configuration of the API server's calls to agents",
+	"pkg/quota/v1/evaluator/core":                      "counts Pods, Services and claims against a quota",
 	"pkg/quota/v1/install":                             "what counts against a quota",
 	"pkg/registry/*/rest":                              "a served group's stores, validation and tables",
 	"pkg/serviceaccount":                               "makes the tokens of token Secrets",

@@ -6,11 +6,14 @@ import (
 	"sync"
 	"time"
 
+	resourcev1 "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/quota/v1/generic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/kubernetes/pkg/controller"
 	"k8s.io/kubernetes/pkg/controller/clusterroleaggregation"
 	"k8s.io/kubernetes/pkg/controller/resourcequota"
+	"k8s.io/kubernetes/pkg/quota/v1/evaluator/core"
 	"k8s.io/kubernetes/pkg/quota/v1/install"
 )
 
@@ -24,10 +27,11 @@ func newQuota(ctx context.Context, w *world) ([]loop, error) {
 		return nil, err
 	}
 	lister := generic.ListerFuncForResourceFunc(w.objects.ForResource)
-	evaluators, err := install.NewQuotaConfigurationForControllers(lister, w.objects)
+	evaluators, err := core.NewEvaluators(lister, w.objects, servedToQuota)
 	if err != nil {
 		return nil, fmt.Errorf("making the quota evaluators: %w", err)
 	}
+	counting := generic.NewConfiguration(evaluators, install.DefaultIgnoredResources())
 	discover := client.Discovery().ServerPreferredNamespacedResources
 	c, err := resourcequota.NewController(ctx, &resourcequota.ControllerOptions{
 		QuotaClient:               client.CoreV1(),
@@ -36,9 +40,9 @@ func newQuota(ctx context.Context, w *world) ([]loop, error) {
 		InformerFactory:           w.either,
 		ReplenishmentResyncPeriod: controller.StaticResyncPeriodFunc(resync),
 		DiscoveryFunc:             discover,
-		IgnoredResourcesFunc:      evaluators.IgnoredResources,
+		IgnoredResourcesFunc:      counting.IgnoredResources,
 		InformersStarted:          w.started,
-		Registry:                  generic.NewRegistry(evaluators.Evaluators()),
+		Registry:                  generic.NewRegistry(counting.Evaluators()),
 		UpdateFilter:              install.DefaultUpdateFilter(),
 	})
 	if err != nil {
@@ -51,6 +55,10 @@ func newQuota(ctx context.Context, w *world) ([]loop, error) {
 		both.Wait()
 	}}}, nil
 }
+
+// servedToQuota leaves out the counting of device claims: they are not served, and
+// it would wait for them for ever.
+func servedToQuota(r schema.GroupVersionResource) bool { return r.Group != resourcev1.GroupName }
 
 // newRoles keeps cluster roles that are the sum of others.
 func newRoles(_ context.Context, w *world) ([]loop, error) {

@@ -25,7 +25,7 @@ const (
 	// resync is how often every object is looked at again though nothing changed.
 	resync = 12 * time.Hour
 	// discoveryPeriod is how often the kinds that exist are read again.
-	discoveryPeriod = 30 * time.Second
+	discoveryPeriod = 10 * time.Second
 	// workers is how many objects of one controller are worked on at once.
 	workers = 5
 )
