@@ -43,6 +43,9 @@ func gatherFacts(ctx context.Context, o Options) facts {
 	}
 	f.forwarding = trySysctl(ipForward)
 	f.brNetfilter = exists("/proc/sys/net/bridge/bridge-nf-call-iptables")
+	if mounts, err := readMounts(); err == nil {
+		f.sharedRoot = slices.ContainsFunc(mounts, func(m mountPoint) bool { return m.target == "/" && m.shared })
+	}
 	if all, err := hierarchies(); err == nil {
 		f.cgroups, f.controllers = cgroupMode(all), controllers(all)
 	}

@@ -14,6 +14,7 @@ import (
 // mountPoint is one line of the kernel's list of mounts.
 type mountPoint struct {
 	target, fsType, superOptions string
+	shared                       bool // mounts below it propagate
 }
 
 func readMounts() ([]mountPoint, error) {
@@ -33,7 +34,8 @@ func parseMounts(text string) []mountPoint {
 		if !found || len(left) < 5 || len(right) < 3 {
 			continue
 		}
-		mounts = append(mounts, mountPoint{target: unescapeMount(left[4]), fsType: right[0], superOptions: right[2]})
+		mounts = append(mounts, mountPoint{target: unescapeMount(left[4]), fsType: right[0], superOptions: right[2],
+			shared: strings.Contains(before, " shared:")})
 	}
 	return mounts
 }

@@ -42,6 +42,7 @@ type facts struct {
 	nat         error // iptables' nat table
 	forwarding  error // setting ip_forward
 	brNetfilter bool
+	sharedRoot  bool   // mounts made later below / reach containers that ask for them
 	cgroups     string // "v1", "v2", "hybrid"; empty without
 	controllers []string
 	busyPorts   map[string]error // of the ports asked for, those that cannot be opened
@@ -60,7 +61,7 @@ func evaluate(f facts) []Check {
 		check("veth", f.veth == nil, said(f.veth, "can be made"), "modprobe veth"),
 		check("iptables", f.tools.iptables.path != "" && f.nat == nil, iptablesDetail(f), iptablesRemedy(f)),
 		check("ip forwarding", f.forwarding == nil, said(f.forwarding, "can be set"), "sysctl -w net.ipv4.ip_forward=1, on the machine itself if this is a container"),
-		checkBridgeFilter(f), checkCgroups(f), checkContainerd(f),
+		checkBridgeFilter(f), checkPropagation(f), checkCgroups(f), checkContainerd(f),
 		check("runc", f.tools.runc.path != "", toolDetail(f.tools.runc), installCommand),
 		check("containerd-shim", f.tools.shim.path != "", toolDetail(f.tools.shim), installCommand),
 		check("cni plugins", f.tools.cniBin != "", cniDetail(f), installCommand),
@@ -123,6 +124,13 @@ func checkBridgeFilter(f facts) Check {
 		return check("br_netfilter", true, "present", "")
 	}
 	return check("br_netfilter", true, "absent; only Services routed by kube-proxy between Pods of one node need it", "")
+}
+
+func checkPropagation(f facts) Check {
+	if f.sharedRoot {
+		return check("mount propagation", true, "/ is shared", "")
+	}
+	return check("mount propagation", true, "/ is private; volumes with mountPropagation are refused until `mount --make-rshared /`", "")
 }
 
 func checkCgroups(f facts) Check {

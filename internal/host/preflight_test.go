@@ -20,7 +20,7 @@ func goodFacts() facts {
 			shim: tool{path: "/usr/bin/containerd-shim-runc-v2"}, iptables: tool{path: "/usr/sbin/iptables"},
 			cniBin: "/usr/lib/cni", overlay: true,
 		},
-		brNetfilter: true, cgroups: "v2", controllers: []string{"cpuset", "cpu", "io", "memory", "pids"},
+		brNetfilter: true, sharedRoot: true, cgroups: "v2", controllers: []string{"cpuset", "cpu", "io", "memory", "pids"},
 		ports: []string{":6443"},
 	}
 }
@@ -45,6 +45,7 @@ func TestEvaluate(t *testing.T) {
 		{name: "no nat table", change: func(f *facts) { f.nat = no }, failed: "iptables", says: "not permitted", remedy: "modprobe"},
 		{name: "no forwarding", change: func(f *facts) { f.forwarding = no }, failed: "ip forwarding", says: "not permitted", remedy: "sysctl"},
 		{name: "no br_netfilter is no failure", change: func(f *facts) { f.brNetfilter = false }},
+		{name: "a private / is no failure", change: func(f *facts) { f.sharedRoot = false }},
 		{name: "no cgroups", change: func(f *facts) { f.cgroups = "" }, failed: "cgroups", says: "not mounted", remedy: "mount"},
 		{name: "no memory controller", change: func(f *facts) { f.controllers = []string{"cpu", "pids"} },
 			failed: "cgroups", says: "without memory", remedy: "cgroup_enable=memory"},

@@ -76,7 +76,6 @@ func (c *Containerd) run(ctx context.Context, tools tools, settings containerdSe
 	if err := replaceFile(c.layout.config, []byte(config), 0o600); err != nil {
 		return nil, err
 	}
-	c.options.Progress("starting containerd")
 	if err := c.spawn(tools, started); err != nil {
 		return nil, err
 	}

@@ -163,7 +163,8 @@ func TestParseMounts(t *testing.T) {
 32 22 0:29 / /sys/fs/cgroup/cpu rw master:2 - cgroup cgroup rw,cpu
 `
 	mounts := parseMounts(text)
-	if len(mounts) != 4 || mounts[1].target != "/d/with blank/merged" || mounts[3].superOptions != "rw,cpu" || mounts[3].fsType != "cgroup" {
+	if len(mounts) != 4 || mounts[1].target != "/d/with blank/merged" || mounts[3].superOptions != "rw,cpu" || mounts[3].fsType != "cgroup" ||
+		!mounts[0].shared || mounts[1].shared {
 		t.Errorf("%+v", mounts)
 	}
 	if found := below(mounts, "/d"); len(found) != 1 || found[0].fsType != "overlay" {
