@@ -88,7 +88,9 @@ func TestOOMKilledIsTheReason(t *testing.T) {
 	p.await(events, killed, func(c runtime.Container) bool {
 		return c.State == runtime.Exited && c.ExitCode == 137 && c.Reason == "OOMKilled"
 	})
-	// The kernel picks the child, which is the bigger one; PID 1 then ends well.
+	// The kernel picks the child, which is the bigger one; PID 1 then ends well,
+	// but late enough for containerd to have seen the kill: it looks for it in the
+	// container's cgroup, which goes with PID 1.
 	survived := p.start(30<<20, "child", "eat", "200")
 	p.await(events, survived, func(c runtime.Container) bool {
 		return c.State == runtime.Exited && c.ExitCode == 0 && c.Reason == "OOMKilled"

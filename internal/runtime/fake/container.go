@@ -182,7 +182,7 @@ func (r *Runtime) StopContainer(ctx context.Context, id string, grace time.Durat
 	case <-ended:
 		return nil
 	case <-ctx.Done():
-		return fmt.Errorf("stopping container %s: %w", id, ctx.Err())
+		return fmt.Errorf("stopping container %s: %w", id, contextError(ctx))
 	}
 }
 

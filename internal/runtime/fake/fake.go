@@ -10,6 +10,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"net/netip"
 	"sync"
@@ -94,7 +95,7 @@ func (r *Runtime) fire() {
 // enter begins a call: it takes the lock unless the call cannot be made. The
 // caller unlocks when the error is nil.
 func (r *Runtime) enter(ctx context.Context, doing string) error {
-	if err := ctx.Err(); err != nil {
+	if err := contextError(ctx); err != nil {
 		return fmt.Errorf("%s: %w", doing, err)
 	}
 	r.mu.Lock()
@@ -105,16 +106,24 @@ func (r *Runtime) enter(ctx context.Context, doing string) error {
 	return nil
 }
 
+// contextError is how ctx ended, nil while it has not.
+func contextError(ctx context.Context) error {
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return runtime.WithKind(ctx.Err(), runtime.ErrTimedOut)
+	}
+	return ctx.Err()
+}
+
 // wait lets simulated time pass inside a call, without the lock.
 func (r *Runtime) wait(ctx context.Context, d time.Duration) error {
 	if d <= 0 {
-		return ctx.Err()
+		return contextError(ctx)
 	}
 	timer := r.clock.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():
-		return ctx.Err()
+		return contextError(ctx)
 	case <-timer.C():
 		return nil
 	}

@@ -47,11 +47,15 @@ func runOf(args []string) fake.Run {
 			run.MemoryBytes = uint64(number(args[1])) << 20
 		case "wait":
 			run.StopCode = number(args[1])
+			run.Output = append(run.Output, "waiting")
 		case "exit":
 			run.Ends, run.ExitCode = true, number(args[1])
 		}
 	}
-	run.Stubborn = len(args) == 1 && args[0] == "stubborn"
+	if len(args) == 1 && args[0] == "stubborn" {
+		run.Stubborn = true
+		run.Output = append(run.Output, "waiting")
+	}
 	return run
 }
 

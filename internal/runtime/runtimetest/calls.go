@@ -100,6 +100,22 @@ func (s *suite) testContext(t *testing.T) {
 	if _, err := s.Runtime.List(ctx); !errors.Is(err, context.Canceled) {
 		t.Errorf("List() = %v, want canceled", err)
 	}
+	late, cancel := context.WithTimeout(t.Context(), -time.Second)
+	defer cancel()
+	if _, err := s.Runtime.List(late); !errors.Is(err, runtime.ErrTimedOut) || !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("List() = %v, want timed out", err)
+	}
+	p := s.newPod(t)
+	id := p.start("main", "stubborn")
+	short, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	if err := s.Runtime.StopContainer(short, id, time.Hour); !errors.Is(err, runtime.ErrTimedOut) {
+		t.Errorf("StopContainer() = %v within its grace, want timed out", err)
+	}
+	must(t, s.Runtime.StopContainer(t.Context(), id, 0))
+	if c := p.container(id); c.State != runtime.Exited || c.ExitCode != 137 {
+		t.Errorf("container is %+v, want a second stop to end it without the grace of the first", c)
+	}
 	if err := s.Runtime.StopContainer(ctx, "nothing", time.Hour); !errors.Is(err, context.Canceled) {
 		t.Errorf("StopContainer() = %v, want canceled", err)
 	}

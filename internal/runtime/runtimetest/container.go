@@ -30,6 +30,7 @@ func (s *suite) testContainerLife(t *testing.T) {
 	if c := p.container(id); c.State != runtime.Running || c.StartedAt.Before(c.CreatedAt) || !c.FinishedAt.IsZero() {
 		t.Errorf("started container is %+v", c)
 	}
+	p.untilWaiting(id)
 	must(t, s.Runtime.StopContainer(t.Context(), id, 10*time.Second))
 	c = p.untilExited(events, id)
 	if c.ExitCode != 7 || c.FinishedAt.Before(c.StartedAt) {

@@ -2,6 +2,10 @@ package runtimetest
 
 import (
 	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -144,14 +148,27 @@ func (p *pod) containerConfig(name string, attempt uint32, args ...string) *cri.
 	}
 }
 
-// start makes and starts a container.
+// start makes and starts a container, and sees to it that one that is to wait for
+// a signal does so.
 func (p *pod) start(name string, args ...string) string {
 	p.t.Helper()
 	id := p.create(name, 0, args...)
 	if err := p.Runtime.StartContainer(p.t.Context(), id); err != nil {
 		p.t.Fatalf("starting container: %v", err)
 	}
+	if slices.Contains(args, "wait") || slices.Contains(args, "stubborn") {
+		p.untilWaiting(id)
+	}
 	return id
+}
+
+func (p *pod) untilWaiting(id string) {
+	p.t.Helper()
+	path := p.container(id).LogPath
+	Await(p.t, "the container to wait", func() (bool, string) {
+		text, err := os.ReadFile(path)
+		return strings.HasSuffix(string(text), " stdout F waiting\n"), fmt.Sprintf("%q, %v", text, err)
+	})
 }
 
 // read is the Pod as the runtime has it now.
@@ -179,15 +196,9 @@ func (p *pod) container(id string) runtime.Container {
 // events follows what happens to this Pod until the test ends.
 func (p *pod) events() <-chan runtime.Event {
 	p.t.Helper()
-	return follow(p.t, p.Runtime)
-}
-
-// follow returns the events from the first "anything may have changed" on.
-func follow(t *testing.T, r runtime.Runtime) <-chan runtime.Event {
-	t.Helper()
-	events := r.Events(t.Context())
-	if first := next(t, events); first.PodUID != "" {
-		t.Fatalf("first event is %+v, want that anything may have changed", first)
+	events := p.Runtime.Events(p.t.Context())
+	for next(p.t, events).PodUID != "" {
+		continue // it stands since before it says that anything may have changed
 	}
 	return events
 }

@@ -5,10 +5,11 @@
 //	complain TEXT  write a line to standard error
 //	write FILE TEXT
 //	sleep DURATION
-//	wait CODE      until SIGTERM, then exit with CODE
-//	stubborn       for ever, whatever SIGTERM says
+//	wait CODE      write "waiting", and at SIGTERM exit with CODE
+//	stubborn       write "waiting", and go on whatever SIGTERM says
 //	eat MEGABYTES  hold memory
-//	child ARG...   run itself with the remaining arguments and report their end
+//	child ARG...   run itself with the remaining arguments, report their end, and
+//	               end a second later with 0
 //	exit CODE
 package main
 
@@ -64,6 +65,7 @@ func step(args []string) []string {
 		eaten = append(eaten, block)
 	case "child":
 		fmt.Println("child:", exec.Command("/proc/self/exe", rest...).Run())
+		time.Sleep(time.Second)
 		return nil
 	case "exit":
 		os.Exit(number(rest[0]))
@@ -73,9 +75,12 @@ func step(args []string) []string {
 	return rest[1:]
 }
 
+// await says when it is ready for the signal: one that comes before ends a process
+// as it likes.
 func await(s os.Signal) {
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, s)
+	fmt.Println("waiting")
 	<-signals
 }
 
