@@ -41,8 +41,10 @@ containers running; muster down stops them.`,
 			return up.Run(cmd.Context(), config, announce(streams.Out))
 		},
 	}
-	addMachineFlags(command.Flags(), &config)
 	flags := command.Flags()
+	addDataDir(flags, &config.DataDir)
+	flags.StringVar(&config.PodLogsDir, "pod-logs-dir", "", "where Pod logs stand (default /var/log/pods)")
+	flags.StringVar(&config.ContainerLogsDir, "container-logs-dir", "", "where the links to container logs stand (default /var/log/containers)")
 	flags.StringVar(&config.Listen, "listen", up.DefaultListen, "address and port of the API server; without an address, every address of the machine")
 	flags.StringVar(&config.NodeName, "node-name", "", "the node's name (default the host's name)")
 	flags.IntVar(&config.AgentPort, "agent-port", up.DefaultAgentPort, "port of the agent's HTTPS endpoint (logs and exec)")
@@ -54,11 +56,9 @@ containers running; muster down stops them.`,
 	return command
 }
 
-// addMachineFlags are the flags by which up, down and images find the same cluster.
-func addMachineFlags(flags *pflag.FlagSet, config *up.Config) {
-	flags.StringVar(&config.DataDir, "data-dir", defaultDataDir, "where everything is kept")
-	flags.StringVar(&config.PodLogsDir, "pod-logs-dir", "", "where Pod logs stand (default /var/log/pods)")
-	flags.StringVar(&config.ContainerLogsDir, "container-logs-dir", "", "where the links to container logs stand (default /var/log/containers)")
+// addDataDir is the flag by which up, down and images find the same cluster.
+func addDataDir(flags *pflag.FlagSet, dir *string) {
+	flags.StringVar(dir, "data-dir", defaultDataDir, "where everything is kept")
 }
 
 // announce prints each step as it begins. In a detached child the steps, and that
@@ -89,7 +89,7 @@ func logTo(out io.Writer, verbose bool) {
 }
 
 func newDownCommand(streams genericiooptions.IOStreams) *cobra.Command {
-	var config up.Config
+	var dataDir string
 	var purge bool
 	command := &cobra.Command{
 		Use:   "down",
@@ -100,38 +100,38 @@ and images stay for the next up, unless --purge takes the data directory away to
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			logTo(streams.ErrOut, false)
-			return up.Down(cmd.Context(), config, purge, announce(streams.Out))
+			return up.Down(cmd.Context(), dataDir, purge, announce(streams.Out))
 		},
 	}
-	addMachineFlags(command.Flags(), &config)
+	addDataDir(command.Flags(), &dataDir)
 	command.Flags().BoolVar(&purge, "purge", false, "remove the data directory and all it holds")
 	return command
 }
 
 func newImagesCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	images := &cobra.Command{Use: "images", Short: "The images of this machine's cluster"}
-	var config up.Config
+	var dataDir string
 	load := &cobra.Command{
 		Use:     "import FILE...",
 		Short:   "Import image archives (docker save or OCI layout), for machines without a registry",
 		Example: "  muster images import agent.tar",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, files []string) error {
-			return importImages(cmd.Context(), config, files, streams.Out)
+			return importImages(cmd.Context(), dataDir, files, streams.Out)
 		},
 	}
-	addMachineFlags(load.Flags(), &config)
+	addDataDir(load.Flags(), &dataDir)
 	images.AddCommand(load)
 	return images
 }
 
-func importImages(ctx context.Context, config up.Config, files []string, out io.Writer) error {
+func importImages(ctx context.Context, dataDir string, files []string, out io.Writer) error {
 	for _, file := range files {
 		absolute, err := filepath.Abs(file)
 		if err != nil {
 			return fmt.Errorf("importing %s: %w", file, err)
 		}
-		names, err := up.Import(ctx, config, absolute)
+		names, err := up.Import(ctx, dataDir, absolute)
 		if err != nil {
 			return fmt.Errorf("importing %s: %w", file, err)
 		}

@@ -1,6 +1,8 @@
 package up
 
 import (
+	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -75,7 +77,52 @@ func (c Config) withDefaults() (Config, error) {
 	return c, nil
 }
 
+// settingsFile keeps the configuration a cluster was last started with, so that
+// down and images need be told no more than the data directory.
+const settingsFile = "settings.json"
+
+func (c Config) save() error {
+	text, err := json.MarshalIndent(c, "", "  ")
+	if err != nil {
+		return fmt.Errorf("encoding the settings: %w", err)
+	}
+	if err := writeWhole(c.path(settingsFile), text); err != nil {
+		return fmt.Errorf("keeping the settings: %w", err)
+	}
+	return nil
+}
+
+// saved is the configuration that the cluster in dataDir was last started with;
+// a directory in which none was ever started has the defaults.
+func saved(dataDir string) (Config, error) {
+	dir, err := filepath.Abs(dataDir)
+	if err != nil {
+		return Config{}, fmt.Errorf("reading the data directory %q: %w", dataDir, err)
+	}
+	config := Config{DataDir: dir}
+	text, err := os.ReadFile(config.path(settingsFile))
+	if errors.Is(err, os.ErrNotExist) {
+		return config, nil
+	}
+	if err != nil {
+		return config, fmt.Errorf("reading the settings: %w", err)
+	}
+	if err := json.Unmarshal(text, &config); err != nil {
+		return config, fmt.Errorf("reading the settings in %s: %w", config.path(settingsFile), err)
+	}
+	config.DataDir = dir // it may have been moved since
+	return config, nil
+}
+
 func (c Config) path(name string) string { return filepath.Join(c.DataDir, name) }
+
+// writeWhole replaces a file in one step, so that a kill leaves the old or the new.
+func writeWhole(file string, text []byte) error {
+	if err := os.WriteFile(file+".new", text, 0o600); err != nil {
+		return err
+	}
+	return os.Rename(file+".new", file)
+}
 
 // Kubeconfig is where the administrator's kubeconfig is written.
 func (c Config) Kubeconfig() string { return c.path("kubeconfig") }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 
 	"muster.dev/muster/internal/host"
 )
@@ -13,12 +12,12 @@ import (
 // Down stops the muster that runs on the data directory, every container it
 // runs, and removes what it made on the machine; with purge also the data
 // directory. Nothing of it having been there is not an error.
-func Down(ctx context.Context, config Config, purge bool, progress Progress) error {
-	dir, err := filepath.Abs(config.DataDir)
+func Down(ctx context.Context, dataDir string, purge bool, progress Progress) error {
+	config, err := saved(dataDir)
 	if err != nil {
-		return fmt.Errorf("reading the data directory %q: %w", config.DataDir, err)
+		return err
 	}
-	config.DataDir = dir
+	dir := config.DataDir
 	if _, err := os.Stat(dir); errors.Is(err, os.ErrNotExist) {
 		progress.Say("nothing to stop: there is no " + dir)
 		return nil
@@ -44,11 +43,10 @@ func Down(ctx context.Context, config Config, purge bool, progress Progress) err
 
 // Import puts the images of an archive into the cluster's containerd and returns
 // their names.
-func Import(ctx context.Context, config Config, archive string) ([]string, error) {
-	dir, err := filepath.Abs(config.DataDir)
+func Import(ctx context.Context, dataDir, archive string) ([]string, error) {
+	config, err := saved(dataDir)
 	if err != nil {
-		return nil, fmt.Errorf("reading the data directory %q: %w", config.DataDir, err)
+		return nil, err
 	}
-	config.DataDir = dir
 	return host.Import(ctx, config.hostOptions(func(string) {}), archive)
 }

@@ -49,6 +49,9 @@ func Run(ctx context.Context, config Config, progress Progress) (err error) {
 		return err
 	}
 	defer lock.Release()
+	if err := config.save(); err != nil {
+		return err
+	}
 	if err := preflight(ctx, config, progress.Say); err != nil {
 		return err
 	}

@@ -60,6 +60,11 @@ func TestADaemonIsRolledOutAndBack(t *testing.T) {
 	if _, _, err := c.try(nil, "rollout", "status", "ds/agent", "-n", ns, "--timeout=3s"); err == nil {
 		t.Error("rollout status calls a broken rollout done")
 	}
+	name := strings.TrimSpace(c.kubectl(t, "get", "pods", "-n", ns, "-l", "app=agent", "-o", "jsonpath={.items[*].metadata.name}"))
+	c.pod(t, ns, name, "without its image", func(p *v1.Pod) bool {
+		waiting := p.Status.ContainerStatuses[0].State.Waiting
+		return waiting != nil && (waiting.Reason == "ErrImagePull" || waiting.Reason == "ImagePullBackOff")
+	})
 	if err, out := coverage(c, ns); err != nil || !strings.Contains(out, "registry.invalid/bad:1") {
 		t.Errorf("coverage does not name the bad image (%v):\n%s", err, out)
 	}

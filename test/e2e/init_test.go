@@ -13,6 +13,7 @@ import (
 // TestTheNotesOwnProgram runs the verification program of the field note on
 // ordinary init containers, as it stands, with a stock kubectl on PATH.
 func TestTheNotesOwnProgram(t *testing.T) {
+	t.Parallel() // after the tests that change the node
 	c := theCluster(t)
 	for range 2 {
 		program := exec.Command("python3", "testdata/init-order.py", c.kubeconfig, "muster")
@@ -49,6 +50,7 @@ spec:
 
 // TestAFailedInitStepFailsANeverPod is C63: later steps and the app never start.
 func TestAFailedInitStepFailsANeverPod(t *testing.T) {
+	t.Parallel() // after the tests that change the node
 	c := theCluster(t)
 	ns := c.namespace(t)
 	c.apply(t, ns, steps("Never", "exit 1"))
@@ -104,6 +106,7 @@ func TestAFailedInitStepIsRetriedWithBackOff(t *testing.T) {
 
 // TestAnInitImageThatIsNotThere is C62: the Pod waits and says why.
 func TestAnInitImageThatIsNotThere(t *testing.T) {
+	t.Parallel() // after the tests that change the node
 	c := theCluster(t)
 	ns := c.namespace(t)
 	manifest := strings.Replace(steps("Never", "true"), `name: two, image: "busybox:1.36"`, `name: two, image: "registry.invalid/none:1"`, 1)
@@ -122,6 +125,7 @@ func TestAnInitImageThatIsNotThere(t *testing.T) {
 
 // TestASandboxThatDiesRunsEveryStepAgain is C57: in order, with the counts up.
 func TestASandboxThatDiesRunsEveryStepAgain(t *testing.T) {
+	t.Parallel() // after the tests that change the node
 	c := theCluster(t)
 	ns := c.namespace(t)
 	c.apply(t, ns, steps("Always", "true"))

@@ -67,7 +67,7 @@ func (c *cluster) namespace(t *testing.T) string {
 			out, _, _ := c.try(nil, "describe", "pods", "-n", name)
 			t.Logf("the Pods of %s:\n%s", name, out)
 		}
-		c.kubectl(t, "delete", "namespace", name, "--timeout=90s")
+		c.kubectl(t, "delete", "namespace", name, "--wait=false")
 	})
 	return name
 }

@@ -14,6 +14,7 @@ import (
 
 // TestVolumesAndEnvironment: one Pod that reads everything it can be given.
 func TestVolumesAndEnvironment(t *testing.T) {
+	t.Parallel() // after the tests that change the node
 	c := theCluster(t)
 	ns := c.namespace(t)
 	host := t.TempDir()
@@ -103,6 +104,7 @@ spec:
 // TestAPodSpeaksToTheAPIServer: an in-cluster client finds the real address and
 // is who its service account says.
 func TestAPodSpeaksToTheAPIServer(t *testing.T) {
+	t.Parallel() // after the tests that change the node
 	c := theCluster(t)
 	ns := c.namespace(t)
 	c.apply(t, ns, `
@@ -134,6 +136,7 @@ spec:
 
 // TestSecurityContext: user, groups, capabilities, read-only root, host namespaces, limits.
 func TestSecurityContext(t *testing.T) {
+	t.Parallel() // after the tests that change the node
 	c := theCluster(t)
 	ns := c.namespace(t)
 	c.apply(t, ns, `
@@ -196,6 +199,7 @@ spec:
 
 // TestProbes: startup gates, readiness shows and hides, liveness restarts.
 func TestProbes(t *testing.T) {
+	t.Parallel() // after the tests that change the node
 	c := theCluster(t)
 	ns := c.namespace(t)
 	c.apply(t, ns, `
@@ -232,6 +236,7 @@ spec:
 
 // TestTermination: SIGTERM first, SIGKILL when the grace period is over.
 func TestTermination(t *testing.T) {
+	t.Parallel() // after the tests that change the node
 	c := theCluster(t)
 	ns := c.namespace(t)
 	host := t.TempDir()
@@ -275,6 +280,7 @@ spec:
 
 // TestLogsAndExec: everything kubectl logs and exec can ask, and where logs stand.
 func TestLogsAndExec(t *testing.T) {
+	t.Parallel() // after the tests that change the node
 	c := theCluster(t)
 	ns := c.namespace(t)
 	c.apply(t, ns, `
@@ -333,6 +339,7 @@ spec:
 
 // TestHostPort: a port of the node reaches the Pod, and is free after it.
 func TestHostPort(t *testing.T) {
+	t.Parallel() // after the tests that change the node
 	c := theCluster(t)
 	ns := c.namespace(t)
 	port, err := freePort()
