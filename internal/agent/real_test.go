@@ -73,6 +73,52 @@ func TestRealPod(t *testing.T) {
 	}
 }
 
+// TestRealRestartAndLoss stops the agent in the middle of an init step and starts
+// another: the step goes on. Then the sandbox is stopped behind the agent's back:
+// every step runs again.
+func TestRealRestartAndLoss(t *testing.T) {
+	machine := startMachine(t)
+	stop := machine.start(t)
+	pod := testPod(inits("first", "second"), apps("main"))
+	pod.Spec.InitContainers[0].Args = []string{"print", "one"}
+	pod.Spec.InitContainers[1].Args = []string{"sleep", "2s"}
+	useImage(pod, runtimetest.ProgImage)
+	machine.api.create(t, pod)
+	second := machine.await(t, pod, "in its second step", func(p *v1.Pod) bool {
+		return len(p.Status.InitContainerStatuses) == 2 && p.Status.InitContainerStatuses[1].State.Running != nil
+	}).Status.InitContainerStatuses[1]
+	stop()
+	machine.start(t)
+	got := machine.await(t, pod, "Ready", isReady)
+	if s := got.Status.InitContainerStatuses[1]; s.ContainerID != second.ContainerID || s.RestartCount != 0 {
+		t.Errorf("the second step was %+v, is %+v", second, s)
+	}
+
+	client, err := cri.New(cri.Options{Endpoint: machine.containerd.Endpoint})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	held, err := client.Pod(t.Context(), pod.UID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := client.StopSandbox(t.Context(), held.Sandboxes[0].ID); err != nil {
+		t.Fatal(err)
+	}
+	// The app may have been started once more in the sandbox that was going down.
+	got = machine.await(t, pod, "Ready in a new sandbox", func(p *v1.Pod) bool {
+		return isReady(p) && p.Status.InitContainerStatuses[0].RestartCount > 0
+	})
+	for _, s := range got.Status.InitContainerStatuses {
+		if s.RestartCount != 1 || s.State.Terminated == nil || s.State.Terminated.ExitCode != 0 {
+			t.Errorf("step %s after the loss: %+v", s.Name, s)
+		}
+	}
+	machine.api.delete(t, pod, 2)
+	machine.awaitGone(t, pod)
+}
+
 // realMachine is a containerd, an API and the agent's folders, which outlive agents.
 type realMachine struct {
 	api        *fakeAPI
