@@ -207,7 +207,8 @@ func podsOnDisk(dir string) []string {
 }
 
 // removeLogs removes the log folders of these Pods, NAMESPACE_NAME_UID, and the
-// links to logs in them.
+// links to logs in them. The folders around them are the machine's: even empty,
+// another agent may count on them or have them mounted.
 func removeLogs(o Options, uids []string) error {
 	var failed []error
 	for _, uid := range uids {
@@ -226,7 +227,6 @@ func removeLogs(o Options, uids []string) error {
 			failed = append(failed, removeTree(dir))
 		}
 	}
-	removeIfEmpty(o.PodLogsDir, o.ContainerLogsDir)
 	return errors.Join(failed...)
 }
 
