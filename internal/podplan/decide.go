@@ -80,7 +80,7 @@ func (d *decider) keepRunning(m *member) {
 	d.start(m)
 }
 
-// explainRunning says why a container that runs still holds up others.
+// explainRunning says why a container that runs is not yet all that is waited for.
 func (d *decider) explainRunning(m *member, a *Attempt) {
 	since := d.now.Sub(a.StartedAt).Round(time.Second).String()
 	switch {
@@ -88,6 +88,8 @@ func (d *decider) explainRunning(m *member, a *Attempt) {
 		d.because(reason.Reason{Code: reason.InitRunning, Object: m.Name, Asked: since})
 	case m.role == sidecar && !m.passed:
 		d.because(reason.Reason{Code: reason.SidecarNotStarted, Object: m.Name, Asked: since})
+	case !d.ready(m):
+		d.because(reason.Reason{Code: reason.ContainerUnready, Object: m.Name})
 	}
 }
 
@@ -99,6 +101,7 @@ func (d *decider) start(m *member) {
 		return
 	}
 	if !d.imageHere(m) {
+		d.because(reason.Reason{Code: reason.ContainerWaiting, Object: m.Name, Detail: "pulling image " + m.Image})
 		if !d.image(m).Pulling {
 			d.do(Action{Verb: PullImage, Container: m.Name, Attempt: m.next()})
 		}

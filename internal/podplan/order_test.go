@@ -1,6 +1,7 @@
 package podplan
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -166,4 +167,24 @@ func TestC72SidecarFailsItsStartupProbeInANeverPod(t *testing.T) {
 	s.starts("s")
 	s.seen.Probes["s"] = ProbeState{ContainerID: "s2", Started: true}
 	s.want(t, "remove s0", "start x#0")
+}
+
+func TestReasonsNameWhatIsWaitedFor(t *testing.T) {
+	s := newScene(v1.RestartPolicyAlways, "app x", "app y")
+	s.container("x").ReadinessProbe = &v1.Probe{}
+	s.starts("x")
+	s.seen.Images["y"] = ImageState{Pulling: true, PulledFor: -1}
+	d := s.want(t)
+	want := []reason.Reason{
+		{Code: reason.ContainerUnready, Object: "x"},
+		{Code: reason.ContainerWaiting, Object: "y", Detail: "pulling image img-y"},
+	}
+	if !slices.Equal(d.Reasons, want) {
+		t.Errorf("reasons %v, want %v", d.Reasons, want)
+	}
+	for _, r := range want {
+		if !reason.Known(r.Code) {
+			t.Errorf("%s is not in the table", r.Code)
+		}
+	}
 }

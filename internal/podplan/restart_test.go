@@ -6,6 +6,8 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+
+	"muster.dev/muster/internal/reason"
 )
 
 const (
@@ -157,7 +159,11 @@ func TestC63FailedInitStepUnderNeverFailsThePod(t *testing.T) {
 	s := newScene(never, "init a", "init b", "init c", "app x")
 	s.runs("a", 0)
 	s.runs("b", 1)
-	s.want(t, "stop sandbox s0")
+	d := s.want(t, "stop sandbox s0")
+	want := reason.Reason{Code: reason.InitFailed, Object: "b", Count: 1, Detail: "exit code 1"}
+	if len(d.Reasons) != 1 || d.Reasons[0] != want {
+		t.Errorf("reasons %v, want %v", d.Reasons, want)
+	}
 	s.wantPhase(t, v1.PodPending)
 	s.loseSandbox()
 	if d := s.want(t, "Release"); !d.Terminal {

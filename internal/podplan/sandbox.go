@@ -18,13 +18,26 @@ func (d *decider) haveSandbox(volumes bool) bool {
 	if left || !volumes {
 		return false
 	}
-	attempt := d.seen.SandboxAttempts
-	var at time.Time
+	attempt, at := d.nextSandbox()
+	if at.After(d.now) {
+		d.again(at)
+		return false
+	}
+	run := Action{Verb: RunSandbox, Attempt: attempt}
+	if len(d.seen.Sandboxes) > 0 {
+		run.Reason, run.Message = "SandboxChanged", "Pod sandbox changed, it will be killed and re-created."
+	}
+	d.do(run)
+	return false
+}
+
+// nextSandbox is the number of the sandbox to be made, and when it may be.
+func (d *decider) nextSandbox() (attempt int, at time.Time) {
+	attempt = d.seen.SandboxAttempts
 	if len(d.seen.Sandboxes) > 0 {
 		dead := d.seen.Sandboxes[0]
 		attempt = max(attempt, dead.Attempt+1)
-		// Sandboxes that die young again and again are made anew ever more rarely.
-		at = d.after(dead.CreatedAt, restartBackOff.after(attempt-1))
+		at = d.after(dead.CreatedAt, restartBackOff.after(d.youngDeaths(dead, attempt)-1))
 	}
 	if f := d.seen.SandboxFailure; f != nil {
 		d.because(reason.Reason{Code: reason.SandboxFailed, Object: d.pod.Name, Count: f.Count, Detail: f.Message})
@@ -32,12 +45,29 @@ func (d *decider) haveSandbox(volumes bool) bool {
 			at = retry
 		}
 	}
-	if at.After(d.now) {
-		d.again(at)
-		return false
+	return attempt, at
+}
+
+// youngDeaths is the number of sandboxes in a row that died young, the dead one
+// included: such are made anew ever more rarely. One in which nothing was ever
+// made leaves no other trace than the number of the next.
+func (d *decider) youngDeaths(dead Sandbox, next int) int {
+	var ids []string
+	begun := map[string]time.Time{}
+	for _, a := range d.seen.Attempts {
+		if _, known := begun[a.SandboxID]; !known {
+			ids = append(ids, a.SandboxID)
+			begun[a.SandboxID] = a.CreatedAt
+		}
 	}
-	d.do(Action{Verb: RunSandbox, Attempt: attempt})
-	return false
+	if _, used := begun[dead.ID]; !used {
+		return next
+	}
+	count := 1
+	for i := len(ids) - 1; i > 0 && begun[ids[i]].Sub(begun[ids[i-1]]) < goodRun; i-- {
+		count++
+	}
+	return count
 }
 
 // leaveOthers ends all that is not in the present sandbox; true while something

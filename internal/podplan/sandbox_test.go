@@ -1,8 +1,11 @@
 package podplan
 
 import (
+	"fmt"
 	"testing"
 	"time"
+
+	v1 "k8s.io/api/core/v1"
 
 	"muster.dev/muster/internal/reason"
 )
@@ -16,7 +19,10 @@ func TestDeadSandboxIsLeftBeforeTheNextIsMade(t *testing.T) {
 	s.want(t, "stop sandbox s0")
 	t.Run("told by the missing address", func(t *testing.T) {
 		s.seen.Sandboxes[0].IPs = nil
-		s.want(t, "sandbox 1")
+		d := s.want(t, "sandbox 1")
+		if a := d.Actions[0]; a.Reason != "SandboxChanged" || a.Message != "Pod sandbox changed, it will be killed and re-created." {
+			t.Errorf("event %s %q", a.Reason, a.Message)
+		}
 	})
 	t.Run("told by the agent", func(t *testing.T) {
 		s.seen.Sandboxes[0].IPs, s.seen.Sandboxes[0].Stopped = []string{"10.0.0.7"}, true
@@ -48,21 +54,48 @@ func TestSandboxFailuresAreBackedOff(t *testing.T) {
 }
 
 func TestSandboxesThatDieYoungAreMadeAnewMoreRarely(t *testing.T) {
-	s := newScene(always, "app x")
-	for _, wait := range []int{0, 10, 20, 40} {
-		s.loseSandbox()
-		if wait > 0 {
-			d := s.decide()
-			if want := s.now.Add(time.Duration(wait) * time.Second); !d.Next.Equal(want) {
-				t.Fatalf("next sandbox at %s, want %s", d.Next, want)
+	for _, used := range []bool{true, false} {
+		t.Run(fmt.Sprintf("a container was made in them: %v", used), func(t *testing.T) {
+			s := newScene(always, "app x")
+			s.container("x").ImagePullPolicy = v1.PullNever
+			for _, wait := range []int{0, 10, 20, 40} {
+				if used {
+					s.starts("x").Gone = true
+				}
+				s.loseSandbox()
+				if wait > 0 {
+					d := s.decide()
+					if want := s.now.Add(time.Duration(wait) * time.Second); !d.Next.Equal(want) {
+						t.Fatalf("next sandbox at %s, want %s", d.Next, want)
+					}
+				}
+				s.pass(time.Duration(wait) * time.Second)
+				s.newSandbox()
 			}
-		}
-		s.pass(time.Duration(wait) * time.Second)
+		})
+	}
+}
+
+func TestSandboxThatLivedLongIsMadeAnewAtOnce(t *testing.T) {
+	s := newScene(always, "app x")
+	for range 5 {
+		s.starts("x").Gone = true
+		s.pass(time.Hour)
+		s.loseSandbox()
 		s.newSandbox()
 	}
-	s.pass(time.Hour)
+	s.starts("x")
+	s.loseSandbox() // young, but the first of its kind
+	s.seen.Sandboxes = s.seen.Sandboxes[:1]
+	s.want(t, "sandbox 6")
+}
+
+func TestFailedTriesDoNotMakeASandboxLookYoung(t *testing.T) {
+	s := newScene(always, "app x")
+	s.seen.SandboxAttempts, s.seen.Sandboxes[0].Attempt = 8, 7
+	s.starts("x")
 	s.loseSandbox()
-	s.want(t, "sandbox 5", "remove sandbox s0", "remove sandbox s1", "remove sandbox s2", "remove sandbox s3")
+	s.want(t, "sandbox 8")
 }
 
 func TestTidyKeepsTheLastEndedAttemptOfEachContainer(t *testing.T) {

@@ -19,6 +19,10 @@ const leastGrace = 2 * time.Second
 // then the sidecars, the last declared first; then the sandboxes. Nothing new
 // ever starts.
 func (d *decider) terminate() {
+	if m := d.failedStep(); m != nil {
+		d.because(reason.Reason{Code: reason.InitFailed, Object: m.Name, Count: len(m.attempts),
+			Detail: fmt.Sprintf("exit code %d", m.last().code())})
+	}
 	if turn := d.stopTurn(); len(turn) > 0 {
 		grace := d.ending.left(d.now)
 		var names []string
