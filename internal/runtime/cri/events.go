@@ -19,7 +19,7 @@ type source func(ctx context.Context, h *hints, connected func()) error
 
 const (
 	firstRetry = 50 * time.Millisecond
-	lastRetry  = 5 * time.Second
+	lastRetry  = time.Second
 	// relist is how often everything may have changed when the runtime has no
 	// events at all.
 	relist = time.Second
