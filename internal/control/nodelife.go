@@ -40,6 +40,8 @@ type nodelifeLoop struct {
 
 	mu    sync.Mutex
 	beats map[string]nodelife.Heartbeat
+	// unasked are the nodes about which the server could not be asked.
+	unasked map[string]bool
 }
 
 func setNodelife(_ context.Context, s *shared) (func(context.Context) error, error) {
@@ -51,7 +53,7 @@ func setNodelife(_ context.Context, s *shared) (func(context.Context) error, err
 	l := &nodelifeLoop{
 		client: s.client, nodes: nodes.Lister(), leases: leases.Lister().Leases(v1.NamespaceNodeLease),
 		pods: pods.Informer().GetIndexer(), events: s.recorder("node-controller"), clock: s.clock,
-		queue: newQueue[string]("nodelife", s.clock), beats: map[string]nodelife.Heartbeat{},
+		queue: newQueue[string]("nodelife", s.clock), beats: map[string]nodelife.Heartbeat{}, unasked: map[string]bool{},
 	}
 	_, nodesErr := nodes.Informer().AddEventHandler(handle(l.nodeSet, l.nodeRemoved))
 	_, leasesErr := leases.Informer().AddEventHandler(handle(l.leaseSet, func(*coordinationv1.Lease) {}))
@@ -73,6 +75,7 @@ func (l *nodelifeLoop) nodeRemoved(node *v1.Node) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.beats, node.Name)
+	delete(l.unasked, node.Name)
 }
 
 // leaseSet notes when a renewal was seen; the time in it is the node's own.
@@ -129,7 +132,7 @@ func (l *nodelifeLoop) follow(ctx context.Context, name string) error {
 	transition := nodelife.Decide(node, l.observe(node, lease), l.clock.Now())
 	if transition.Lost() {
 		// The cache may be what is silent: ask the server before the verdict.
-		if lease, err = l.currentLease(ctx, name); err != nil {
+		if lease, err = l.askForLease(ctx, name); err != nil {
 			return err
 		}
 		transition = nodelife.Decide(node, l.observe(node, lease), l.clock.Now())
@@ -143,13 +146,22 @@ func (l *nodelifeLoop) follow(ctx context.Context, name string) error {
 	return nil
 }
 
-func (l *nodelifeLoop) currentLease(ctx context.Context, name string) (*coordinationv1.Lease, error) {
+// askForLease reads the node's lease from the server, nil if there is none. The
+// first answer after the server could not be asked excuses the node.
+func (l *nodelifeLoop) askForLease(ctx context.Context, name string) (*coordinationv1.Lease, error) {
 	lease, err := l.client.CoordinationV1().Leases(v1.NamespaceNodeLease).Get(ctx, name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		return nil, nil
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err != nil && !apierrors.IsNotFound(err) {
+		l.unasked[name] = true
+		return nil, fmt.Errorf("reading the lease of node %s: %w", name, err)
+	}
+	if l.unasked[name] {
+		delete(l.unasked, name)
+		l.beats[name] = l.beats[name].Excuse(l.clock.Now())
 	}
 	if err != nil {
-		return nil, fmt.Errorf("reading the lease of node %s: %w", name, err)
+		return nil, nil
 	}
 	return lease, nil
 }

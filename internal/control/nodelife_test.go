@@ -157,5 +157,14 @@ func TestServerThatCannotBeAskedCondemnsNoNode(t *testing.T) {
 		if got := readiness(w.node("a")).Status; got != v1.ConditionTrue {
 			t.Errorf("the node is %s on the word of a failed read", got)
 		}
+		w.whenAsked(func(clienttesting.Action) error { return nil })
+		w.pass(30 * time.Second)
+		if got := readiness(w.node("a")).Status; got != v1.ConditionTrue {
+			t.Errorf("the node is %s before it could give a sign of life again", got)
+		}
+		w.pass(time.Minute)
+		if got := readiness(w.node("a")).Status; got != v1.ConditionUnknown {
+			t.Errorf("the node is %s although it stays silent", got)
+		}
 	})
 }

@@ -130,7 +130,7 @@ func TestConditionsOfASilentNode(t *testing.T) {
 		t.Errorf("conditions (-want +got):\n%s", diff)
 	}
 	n.Status.Conditions = got
-	if again := Decide(n, beat.Observe(n, nil, at(60)), at(60)); again.Conditions != nil || !again.Lost() {
+	if again := Decide(n, beat.Observe(n, nil, at(40)).Observe(n, nil, at(60)), at(60)); again.Conditions != nil || !again.Lost() {
 		t.Errorf("the verdict is written again: %+v", again)
 	}
 }
@@ -152,6 +152,9 @@ func TestSignsOfLife(t *testing.T) {
 		{"an older renewal is old news", first.Observe(n, lease(at(-2000), 40), at(30)), 40},
 		{"the lease is gone", first.Observe(n, nil, at(30)), 40},
 		{"a status, though the lease is not renewed", first.Observe(posted, lease(at(-1000), 40), at(30)), 70},
+		{"a look that comes in time", first.Observe(n, lease(at(-1000), 40), at(45)), 40},
+		{"a look that comes much too late", first.Observe(n, lease(at(-1000), 40), at(46)), 86},
+		{"the server could not be asked until now", first.Excuse(at(30)), 70},
 		{"a lease that allows more", first.Observe(n, lease(at(-990), 100), at(30)), 130},
 	}
 	for _, c := range cases {
@@ -163,6 +166,15 @@ func TestSignsOfLife(t *testing.T) {
 				t.Errorf("not lost at %d s", c.lost)
 			}
 		})
+	}
+}
+
+// TestLostNodesStayLost: looks are rare once a node is lost, which is no excuse.
+func TestLostNodesStayLost(t *testing.T) {
+	n := node(v1.ConditionUnknown)
+	beat := Heartbeat{}.Observe(n, nil, at(0)).Observe(n, nil, at(40))
+	if beat = beat.Observe(n, nil, at(4000)); !Decide(n, beat, at(4000)).Lost() {
+		t.Error("a lost node is taken for one that has just been heard of")
 	}
 }
 
