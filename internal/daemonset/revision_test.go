@@ -20,7 +20,9 @@ import (
 func (f *fleet) numbers() map[int64]string {
 	got := map[int64]string{}
 	for _, revision := range f.revisions {
-		var data struct{ Spec struct{ Template v1.PodTemplateSpec } }
+		var data struct {
+			Spec struct{ Template v1.PodTemplateSpec }
+		}
 		if err := json.Unmarshal(revision.Data.Raw, &data); err != nil {
 			panic(err)
 		}

@@ -253,4 +253,3 @@ func TestStatusCountsEveryNodeOnce(t *testing.T) {
 		t.Errorf("status is\n%+v, should be\n%+v", got, want)
 	}
 }
-
