@@ -2,6 +2,8 @@ package control
 
 import (
 	"errors"
+	"fmt"
+	"maps"
 	"slices"
 	"testing"
 	"time"
@@ -124,6 +126,114 @@ func TestEndedPodsFreeTheirRoomAndTerminatingPodsHoldIt(t *testing.T) {
 		slices.Sort(on)
 		if !slices.Equal(on, []string{"", "a"}) {
 			t.Errorf("the Pods are on %q, want one on a and one waiting", on)
+		}
+	})
+}
+
+func TestFieldNobodyActsOnIsNamedWithItsRemedy(t *testing.T) {
+	claimed := worldPod("claimed", "1", func(p *v1.Pod) {
+		p.Spec.Volumes = []v1.Volume{{Name: "data", VolumeSource: v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: "c"}}}}
+	})
+	inWorld(t, placementOnly, []runtime.Object{worldNode("a"), claimed}, func(w *world) {
+		const want = "0/1 nodes are available: spec.volumes[0].persistentVolumeClaim (data) is not acted on in this cluster: " +
+			"use hostPath, emptyDir, configMap, secret, downwardAPI or projected."
+		if got := podCondition(w.pod("claimed"), v1.PodScheduled).Message; got != want {
+			t.Errorf("condition: %q", got)
+		}
+		if got := w.messages("FailedScheduling", "claimed"); !slices.Equal(got, []string{want}) {
+			t.Errorf("events: %q", got)
+		}
+	})
+}
+
+func TestC81HostPortIsHeldUntilTheTerminatingPodIsGone(t *testing.T) {
+	withHostPort := func(p *v1.Pod) {
+		p.Spec.Containers[0].Ports = []v1.ContainerPort{{ContainerPort: 80, HostPort: 80, Protocol: v1.ProtocolTCP}}
+	}
+	objects := []runtime.Object{
+		worldNode("a"), worldPod("old", "1", onNode("a"), withHostPort, leaving), worldPod("new", "1", withHostPort),
+	}
+	inWorld(t, placementOnly, objects, func(w *world) {
+		const want = "0/1 nodes are available: 1 node(s) didn't have free ports for the requested pod ports."
+		if got := podCondition(w.pod("new"), v1.PodScheduled).Message; got != want {
+			t.Errorf("condition: %q", got)
+		}
+		if err := w.client.Tracker().Delete(v1.SchemeGroupVersion.WithResource("pods"), "default", "old"); err != nil {
+			t.Fatal(err)
+		}
+		w.settle()
+		if got := w.pod("new").Spec.NodeName; got != "a" {
+			t.Errorf("the new Pod is on %q once the old one is gone", got)
+		}
+	})
+}
+
+func TestC46PodWaitsForTheStartupTaintToGo(t *testing.T) {
+	startup := v1.Taint{Key: "example.com/daemons-not-ready", Effect: v1.TaintEffectNoSchedule}
+	objects := []runtime.Object{
+		worldNode("a", func(n *v1.Node) { n.Spec.Taints = []v1.Taint{startup} }),
+		worldPod("plain", "1"),
+		worldPod("daemon", "1", func(p *v1.Pod) {
+			p.Spec.Tolerations = []v1.Toleration{{Key: startup.Key, Operator: v1.TolerationOpExists}}
+		}),
+	}
+	inWorld(t, append(slices.Clone(placementOnly), nodelifeOnly...), objects, func(w *world) {
+		if plain, daemon := w.pod("plain").Spec.NodeName, w.pod("daemon").Spec.NodeName; plain != "" || daemon != "a" {
+			t.Fatalf("plain is on %q, the daemon that tolerates the taint on %q", plain, daemon)
+		}
+		w.updateNode("a", func(n *v1.Node) { n.Spec.Taints = nil })
+		w.settle()
+		if got := w.pod("plain").Spec.NodeName; got != "a" {
+			t.Errorf("plain is on %q once the taint is gone", got)
+		}
+	})
+}
+
+func TestPodWaitingForCompanyIsPlacedWhenItComes(t *testing.T) {
+	social := worldPod("social", "1", func(p *v1.Pod) {
+		p.Spec.Affinity = &v1.Affinity{PodAffinity: &v1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []v1.PodAffinityTerm{{
+			LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "db"}}, TopologyKey: v1.LabelHostname,
+		}}}}
+	})
+	inWorld(t, placementOnly, []runtime.Object{worldNode("a"), worldNode("b"), social}, func(w *world) {
+		if got := w.pod("social").Spec.NodeName; got != "" {
+			t.Fatalf("social is on %s, alone", got)
+		}
+		w.createPod(worldPod("db", "1", onNode("b"), func(p *v1.Pod) { p.Labels = map[string]string{"app": "db"} }))
+		w.settle()
+		if got := w.pod("social").Spec.NodeName; got != "b" {
+			t.Errorf("social is on %q once its company is on b", got)
+		}
+	})
+}
+
+func TestOpenedGateLetsThePodBePlaced(t *testing.T) {
+	gated := worldPod("gated", "1", func(p *v1.Pod) { p.Spec.SchedulingGates = []v1.PodSchedulingGate{{Name: "wait"}} })
+	inWorld(t, placementOnly, []runtime.Object{worldNode("a"), gated}, func(w *world) {
+		open := w.pod("gated").DeepCopy()
+		open.Spec.SchedulingGates, open.Generation = nil, 2
+		if _, err := w.client.CoreV1().Pods("default").Update(t.Context(), open, metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		w.settle()
+		if got := w.pod("gated").Spec.NodeName; got != "a" {
+			t.Errorf("the Pod is on %q once its gate is open", got)
+		}
+	})
+}
+
+func TestBurstOfPodsFillsNodesAndNoMore(t *testing.T) {
+	objects := []runtime.Object{worldNode("a"), worldNode("b"), worldNode("c")}
+	for i := range 30 {
+		objects = append(objects, worldPod(fmt.Sprintf("p%02d", i), "1"))
+	}
+	inWorld(t, placementOnly, objects, func(w *world) {
+		on := map[string]int{}
+		for i := range 30 {
+			on[w.pod(fmt.Sprintf("p%02d", i)).Spec.NodeName]++
+		}
+		if want := map[string]int{"a": 4, "b": 4, "c": 4, "": 18}; !maps.Equal(on, want) {
+			t.Errorf("Pods by node: %v", on)
 		}
 	})
 }
