@@ -11,7 +11,6 @@ import (
 	"io"
 	"os"
 	"path"
-	"strings"
 
 	"github.com/distribution/reference"
 )
@@ -134,6 +133,7 @@ func (e entries) blob(name, mediaType string) (blob, error) {
 	return blob{descriptor: descriptor{MediaType: mediaType, Digest: digest, Size: content.Size()}, open: open}, nil
 }
 
+// readDocker reads what `docker save` writes: manifest.json names the files.
 func readDocker(files entries) ([]image, error) {
 	var list []struct {
 		Config   string
@@ -199,46 +199,6 @@ func assemble(tags []string, blobs []blob) (image, error) {
 	}
 	return image{names: names, manifest: bytesBlob(mediaManifest, text), blobs: blobs}, nil
 }
-
-func readOCI(files entries) ([]image, error) {
-	var index struct{ Manifests []descriptor }
-	if err := files.json("index.json", &index); err != nil {
-		return nil, err
-	}
-	var images []image
-	for _, target := range index.Manifests {
-		var body manifest
-		if err := files.json(blobPath(target.Digest), &body); err != nil {
-			return nil, err
-		}
-		if body.Config.Digest == "" {
-			return nil, fmt.Errorf("reading the image archive: %s is an index of several platforms; save one platform only", target.Digest)
-		}
-		whole, err := files.blob(blobPath(target.Digest), target.MediaType)
-		if err != nil {
-			return nil, err
-		}
-		made := image{manifest: whole}
-		for _, part := range append([]descriptor{body.Config}, body.Layers...) {
-			content, err := files.blob(blobPath(part.Digest), part.MediaType)
-			if err != nil {
-				return nil, err
-			}
-			made.blobs = append(made.blobs, content)
-		}
-		name := target.Annotations["io.containerd.image.name"]
-		if name == "" {
-			name = target.Annotations["org.opencontainers.image.ref.name"]
-		}
-		if made.names, err = fullNames([]string{name}); err != nil {
-			return nil, err
-		}
-		images = append(images, made)
-	}
-	return images, nil
-}
-
-func blobPath(digest string) string { return "blobs/" + strings.Replace(digest, ":", "/", 1) }
 
 func bytesBlob(mediaType string, content []byte) blob {
 	sum := sha256.Sum256(content)
