@@ -152,7 +152,7 @@ func (a *agent) runPods(ctx context.Context) error {
 	if err := a.pods.recover(ctx, a.listed); err != nil {
 		return err
 	}
-	<-ctx.Done()
+	a.pods.rotateLogs(ctx)
 	a.pods.wait()
 	return nil
 }

@@ -43,14 +43,20 @@ func (l logLinks) remove(pod *v1.Pod, container, id string) error {
 	return nil
 }
 
-// removeWithLog removes one attempt's link and log file.
+// removeWithLog removes one attempt's link, log file and turned-over logs.
 func (l logLinks) removeWithLog(pod *v1.Pod, container string, attempt int, id string) error {
 	if err := l.remove(pod, container, id); err != nil {
 		return err
 	}
-	err := os.Remove(l.log(pod, container, attempt))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("removing log: %w", err)
+	path := l.log(pod, container, attempt)
+	files, err := filepath.Glob(path + "*")
+	if err != nil {
+		return fmt.Errorf("finding logs: %w", err)
+	}
+	for _, file := range files {
+		if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("removing log: %w", err)
+		}
 	}
 	return nil
 }

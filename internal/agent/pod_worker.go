@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"reflect"
+	"slices"
 	"sync"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 
 	"muster.dev/muster/internal/agent/volume"
 	"muster.dev/muster/internal/podplan"
+	"muster.dev/muster/internal/reason"
 	"muster.dev/muster/internal/runtime"
 )
 
@@ -37,8 +39,9 @@ type worker struct {
 
 	// The loop's own.
 	journal   *journal
-	before    runtime.Pod // the last observation
-	saved     *v1.Pod     // what stands in the Pod's directory
+	before    runtime.Pod     // the last observation
+	reasons   []reason.Reason // of the last decision
+	saved     *v1.Pod         // what stands in the Pod's directory
 	relist    time.Duration
 	failed    time.Duration // zero: the last observation succeeded
 	reread    time.Duration // zero: no event is outstanding
@@ -87,11 +90,8 @@ func newWorker(s *shared, pod *v1.Pod, removed bool) *worker {
 // ends, and its jobs with it.
 func (w *worker) run(ctx context.Context) {
 	defer w.close()
-	for {
+	for !w.isFinished() {
 		wait := w.step(ctx)
-		if w.isFinished() {
-			return
-		}
 		timer := w.clock.NewTimer(wait)
 		select {
 		case <-ctx.Done():
@@ -132,9 +132,18 @@ func (w *worker) step(ctx context.Context) time.Duration {
 	w.failed = 0
 	now := w.clock.Now()
 	decision := podplan.Decide(pod, seen, now)
+	w.tellReasons(decision.Reasons)
 	written := w.publish(ctx, pod, seen, starting(decision, busy), now)
 	w.act(ctx, pod, seen, decision, busy, written)
 	return w.patience(decision.Next, now)
+}
+
+// tellReasons logs why the Pod is not further than it is, when that changes.
+func (w *worker) tellReasons(reasons []reason.Reason) {
+	if !slices.Equal(reasons, w.reasons) {
+		w.log.Debug("Why the Pod is not further", "reasons", reasons)
+	}
+	w.reasons = reasons
 }
 
 // failing is how long to wait after a failure to observe, longer each time. The

@@ -38,21 +38,14 @@ func (p *pods) recover(ctx context.Context, list func() ([]*v1.Pod, error)) erro
 		return fmt.Errorf("reading listed Pods: %w", err)
 	}
 	p.ctx, p.open = ctx, true
-	remembered := map[types.UID]bool{}
-	uids, err := p.dirs.remembered()
-	if err != nil {
-		return err
-	}
-	for _, uid := range uids {
-		remembered[uid] = true
-	}
 	var workers []*worker
 	for _, pod := range listed {
 		delete(left, pod.UID)
-		if remembered[pod.UID] {
+		w := newWorker(p.shared, pod, false)
+		if w.open(pod) == nil && w.journal.facts.admitted { // an error comes again in the worker's loop
 			p.admission.hold(pod) // those that were here first keep their room
 		}
-		workers = append(workers, newWorker(p.shared, pod, false))
+		workers = append(workers, w)
 	}
 	for uid, pod := range left {
 		p.log.Info("Ending a Pod that the API no longer has", "pod", pod.Namespace+"/"+pod.Name, "uid", uid)
