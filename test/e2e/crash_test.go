@@ -128,7 +128,7 @@ func machine(t *testing.T) map[string]string {
 		"links":             "ip -o link | awk '{print $2}' | sort",
 		"firewall rules":    "iptables-save | grep -v '^#' | grep -E '^-A' | sort",
 		"control groups":    "find /sys/fs/cgroup -type d -name '*muster*' | sort",
-		"shims and runtime": "pgrep -fa containerd | grep muster-e2e",
+		"shims and runtime": "pgrep -fa '[c]ontainerd' | grep muster-e2e",
 	} {
 		out, err := exec.Command("sh", "-c", command+" || true").Output()
 		if err != nil {

@@ -153,7 +153,7 @@ func TestExamplesWorkAsTheyAre(t *testing.T) {
 	for _, example := range []string{"node-exporter.yaml", "canary-pair.yaml"} {
 		file := root("examples/" + example)
 		c.kubectl(t, "apply", "-f", file)
-		for _, set := range strings.Fields(c.kubectl(t, "get", "ds", "-A", "-o", `jsonpath={range .items[*]}{.metadata.namespace}/{.metadata.name}{"\n"}{end}`)) {
+		for _, set := range strings.Fields(c.kubectl(t, "get", "ds", "-n", "default", "-o", `jsonpath={range .items[*]}{.metadata.namespace}/{.metadata.name}{"\n"}{end}`)) {
 			namespace, name, _ := strings.Cut(set, "/")
 			c.kubectl(t, "rollout", "status", "ds/"+name, "-n", namespace, "--timeout=120s")
 		}

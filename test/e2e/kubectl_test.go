@@ -1,6 +1,7 @@
 package e2e_test
 
 import (
+	"context"
 	"os/exec"
 	"strings"
 	"testing"
@@ -117,10 +118,20 @@ func until(t *testing.T, c *cluster, kind runtime.Object, namespace, name, want 
 	}
 }
 
-// gone waits until the named Pod does not exist.
-func (c *cluster) gone(t *testing.T, namespace, name string) {
+// eventually asks again and again until something outside the API is so.
+func eventually(t *testing.T, what string, is func() bool) {
 	t.Helper()
-	c.kubectl(t, "wait", "--for=delete", "pod/"+name, "-n", namespace, "--timeout="+patience.Round(time.Second).String())
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	again := time.NewTicker(50 * time.Millisecond)
+	defer again.Stop()
+	for !is() {
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+			t.Fatalf("waited %v in vain until %s", patience, what)
+		}
+	}
 }
 
 func summary(object runtime.Object) string {
