@@ -46,7 +46,7 @@ func TestAnySequenceOfEvents(t *testing.T) {
 				drawRun(t, w.held(func(r *run) bool { return exited(r) && w.recorded[r.ID].State == RunExited })).held = false
 			},
 			"image is removed": func(t *rapid.T) {
-				c := rapid.SampledFrom(w.names()).Draw(t, "image of")
+				c := rapid.SampledFrom(names(w.pod)).Draw(t, "image of")
 				w.mind.images[c] = ImageState{PulledFor: -1}
 			},
 			"probe speaks":   w.probeSpeaks,
@@ -84,8 +84,11 @@ func drawPod(t *rapid.T) *v1.Pod {
 		containers = append(containers, fmt.Sprintf("app x%d", i))
 	}
 	s := newScene(policy, containers...)
-	for i := range s.pod.Spec.InitContainers {
-		c := &s.pod.Spec.InitContainers[i]
+	for _, name := range names(s.pod) {
+		c := s.container(name)
+		if rapid.Bool().Draw(t, "pulled for each attempt") {
+			c.ImagePullPolicy = v1.PullAlways
+		}
 		if c.RestartPolicy != nil && rapid.Bool().Draw(t, "startup probe") {
 			c.StartupProbe = &v1.Probe{}
 		}
@@ -93,9 +96,9 @@ func drawPod(t *rapid.T) *v1.Pod {
 	return s.pod
 }
 
-func (w *world) names() []string {
+func names(pod *v1.Pod) []string {
 	var all []string
-	for _, c := range twinContainers(w.pod) {
+	for _, c := range twinContainers(pod) {
 		all = append(all, c.name)
 	}
 	return all

@@ -27,20 +27,21 @@ type twin struct {
 	init, sidecar bool
 	policy        v1.RestartPolicy
 	startup       bool
+	pulls         bool // for each attempt
 }
 
 func twinContainers(pod *v1.Pod) []twin {
 	var all []twin
 	for _, c := range pod.Spec.InitContainers {
 		side := c.RestartPolicy != nil
-		t := twin{name: c.Name, init: true, sidecar: side, policy: pod.Spec.RestartPolicy, startup: c.StartupProbe != nil}
+		t := twin{name: c.Name, init: true, sidecar: side, policy: pod.Spec.RestartPolicy, startup: c.StartupProbe != nil, pulls: c.ImagePullPolicy == v1.PullAlways}
 		if side {
 			t.policy = v1.RestartPolicyAlways
 		}
 		all = append(all, t)
 	}
 	for _, c := range pod.Spec.Containers {
-		all = append(all, twin{name: c.Name, policy: pod.Spec.RestartPolicy})
+		all = append(all, twin{name: c.Name, policy: pod.Spec.RestartPolicy, pulls: c.ImagePullPolicy == v1.PullAlways})
 	}
 	return all
 }
@@ -198,7 +199,8 @@ func twinReady(seen Observed, c twin, now time.Time) bool {
 	}
 	runs := twinRuns(seen, c.name, twinPresent(seen))
 	made := len(runs) > 0 && runs[len(runs)-1].State == RunCreated && !runs[len(runs)-1].Gone
-	return made || seen.Images[c.name].Present
+	image := seen.Images[c.name]
+	return made || (image.Present && (!c.pulls || image.PulledFor == twinNumber(seen, c)))
 }
 
 func twinNumber(seen Observed, c twin) int {
