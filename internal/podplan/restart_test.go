@@ -267,9 +267,31 @@ func TestAttemptWhoseEndNobodySaw(t *testing.T) {
 }
 
 func TestAttemptInUnknownStateIsStoppedFirst(t *testing.T) {
-	s := newScene(always, "app x")
-	s.starts("x").State = RunUnknown
-	s.want(t, "stop x0 30s")
-	s.ends("x", 137)
-	s.want(t, "start x#1")
+	for kind, message := range map[string]string{
+		"app":     `Container is in "unknown" state, try killing it before restart`,
+		"init":    `Init container is in "unknown" state, try killing it before restart`,
+		"sidecar": `Init container is in "unknown" state, try killing it before restart`,
+	} {
+		t.Run(kind, func(t *testing.T) {
+			s := newScene(always, kind+" c", "app x")
+			if kind == "app" {
+				s.starts("x")
+			}
+			s.starts("c").State = RunUnknown
+			if d := s.want(t, "stop c0 30s"); d.Actions[0].Message != message {
+				t.Errorf("message %q, want %q", d.Actions[0].Message, message)
+			}
+			s.ends("c", 137)
+			s.want(t, "start c#1")
+		})
+	}
+}
+
+func TestRestartRuleOfAnotherAction(t *testing.T) {
+	s := newScene(never, "app c", "app x")
+	s.container("c").RestartPolicyRules = []v1.ContainerRestartRule{{Action: "SomethingElse",
+		ExitCodes: &v1.ContainerRestartRuleOnExitCodes{Operator: "In", Values: []int32{1}}}}
+	s.starts("x")
+	s.runs("c", 1)
+	s.want(t)
 }

@@ -210,3 +210,38 @@ func TestEvictionByTheAgent(t *testing.T) {
 		t.Errorf("reason %q", status.Reason)
 	}
 }
+
+// The runtime may still be about to start it.
+func TestContainerMadeButNotStartedIsRemovedBeforeTheRelease(t *testing.T) {
+	s := newScene(always, "app x")
+	s.starts("x").State = RunCreated
+	s.delete(0)
+	s.want(t, "stop sandbox s0")
+	s.loseSandbox()
+	if d := s.want(t, "remove x0"); d.Terminal {
+		t.Error("terminal too early")
+	}
+	s.attempt("x").State, s.attempt("x").Gone = RunUnknown, true
+	s.want(t, "Release")
+}
+
+func TestRejectedPodWithASandboxLeft(t *testing.T) {
+	s := newScene(always, "app x")
+	s.seen.Rejected = &reason.Reason{Code: "OutOfcpu"}
+	s.want(t, "stop sandbox s0")
+	ready := condition(s.wantPhase(t, v1.PodPending), v1.ContainersReady)
+	if ready.Status != v1.ConditionFalse || ready.Reason != "UnknownContainerStatuses" {
+		t.Errorf("ContainersReady: %+v", ready)
+	}
+}
+
+func TestDefaultsOfAPodThatNoAPIHasSeen(t *testing.T) {
+	s := newScene("", "app x")
+	s.pod.Spec.TerminationGracePeriodSeconds = nil
+	s.container("x").ImagePullPolicy = ""
+	s.runs("x", 0)
+	s.want(t, "start x#1")
+	s.starts("x")
+	s.seen.Removed = true
+	s.want(t, "stop x1 30s")
+}
