@@ -45,9 +45,17 @@ func (o Options) withDefaults() (Options, error) {
 	if !filepath.IsAbs(o.DataDir) {
 		return o, fmt.Errorf("reading the data directory: %q is not an absolute path", o.DataDir)
 	}
-	o.DataDir = filepath.Clean(o.DataDir)
+	var err error
+	if o.DataDir, err = realPath(o.DataDir); err != nil {
+		return o, fmt.Errorf("reading the data directory: %w", err)
+	}
 	if o.DataDir == "/" {
 		return o, fmt.Errorf("reading the data directory: / cannot be one")
+	}
+	if o.PodsDir != "" {
+		if o.PodsDir, err = realPath(o.PodsDir); err != nil {
+			return o, fmt.Errorf("reading the Pods' directory: %w", err)
+		}
 	}
 	if !o.PodCIDR.IsValid() {
 		o.PodCIDR = netip.MustParsePrefix(DefaultPodCIDR)
@@ -66,6 +74,21 @@ func (o Options) withDefaults() (Options, error) {
 		o.Progress = func(string) {}
 	}
 	return o, nil
+}
+
+// realPath is a path without symbolic links, as the kernel names mounts; what of
+// it does not exist yet stays as it is.
+func realPath(path string) (string, error) {
+	there := nearestExisting(filepath.Clean(path))
+	real, err := filepath.EvalSymlinks(there)
+	if err != nil {
+		return "", err
+	}
+	rest, err := filepath.Rel(there, filepath.Clean(path))
+	if err != nil {
+		return "", err
+	}
+	return filepath.Join(real, rest), nil
 }
 
 // gateway is the bridge's own address: the first of the Pod network.

@@ -3,6 +3,8 @@ package host
 import (
 	"encoding/json"
 	"net/netip"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -77,6 +79,29 @@ func TestLayoutsDoNotMeet(t *testing.T) {
 	}
 	if len(one.bridge) > 15 {
 		t.Errorf("interface name %s is too long for the kernel", one.bridge)
+	}
+}
+
+// A link on the way must not give the same folder two names, and so two bridges.
+func TestRealPath(t *testing.T) {
+	base, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	link, want := filepath.Join(base, "link"), filepath.Join(base, "real", "data")
+	if err := os.Mkdir(filepath.Join(base, "real"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("real", link); err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range []string{"before it exists", "when it exists"} {
+		if got, err := realPath(filepath.Join(link, "data")); err != nil || got != want {
+			t.Errorf("%s: %q (%v), want %q", step, got, err, want)
+		}
+		if err := os.MkdirAll(want, 0o700); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 
