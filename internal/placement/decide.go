@@ -2,6 +2,7 @@ package placement
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -34,31 +35,47 @@ func (d Decision) Gated() bool {
 // choice depends on the ledger and the Pod alone.
 func Decide(pod *v1.Pod, ledger *Ledger) Decision {
 	request := NewRequest(pod, ledger)
-	nodes := ledger.Nodes()
-	decision := Decision{Nodes: len(nodes), Waits: request.waits}
+	decision := Decision{Nodes: ledger.nodes, Waits: request.waits}
 	if len(request.waits) > 0 {
 		return decision
 	}
-	only, isPinned := pinned(pod)
 	var fitting []*NodeRoom
 	unfit := histogram{}
-	for _, name := range nodes {
-		room := ledger.rooms[name]
-		if isPinned && !only[name] {
-			unfit.add(reason.Reason{Code: reason.NodeSelector, Object: describeSelector(pod)})
+	candidates, elsewhere := request.candidates()
+	if elsewhere > 0 {
+		unfit[unfitness{code: reason.NodeSelector, object: describeSelector(pod)}] = elsewhere
+	}
+	for _, room := range candidates {
+		if room.node == nil {
 			continue
 		}
 		reasons := request.refused(room)
 		if len(reasons) == 0 {
 			fitting = append(fitting, room)
 		}
-		unfit.add(reasons...)
+		unfit.add(reasons)
 	}
 	decision.Unfit = unfit.sorted()
 	if len(fitting) > 0 {
 		decision.Node = request.best(fitting).name
 	}
 	return decision
+}
+
+// candidates are the rooms to look at, by name, and how many nodes besides are
+// ruled out because the Pod is confined to others.
+func (r *Request) candidates() (rooms map[string]*NodeRoom, elsewhere int) {
+	only, confined := pinned(r.pod)
+	if !confined {
+		return r.ledger.rooms, 0
+	}
+	rooms = map[string]*NodeRoom{}
+	for name := range only {
+		if room := r.ledger.rooms[name]; room != nil && room.node != nil {
+			rooms[name] = room
+		}
+	}
+	return rooms, r.ledger.nodes - len(rooms)
 }
 
 // Message says a decision without a node as Kubernetes' scheduler would.
@@ -92,27 +109,30 @@ func words(r reason.Reason) string {
 	return fmt.Sprintf("node(s) had untolerated taint {%s: %s}", key, value)
 }
 
-// histogram counts reasons by what is said of them.
-type histogram map[string]reason.Reason
+// histogram counts the nodes per reason.
+type histogram map[unfitness]int
 
-func (h histogram) add(reasons ...reason.Reason) {
+type unfitness struct {
+	code          reason.Code
+	object, asked string
+}
+
+func (h histogram) add(reasons []reason.Reason) {
 	for _, r := range reasons {
-		said := words(r)
-		entry, known := h[said]
-		if !known {
-			entry = reason.Reason{Code: r.Code, Object: r.Object, Asked: r.Asked}
-		}
-		entry.Count++
-		h[said] = entry
+		h[unfitness{code: r.Code, object: r.Object, asked: r.Asked}]++
 	}
 }
 
-// sorted in the scheduler's order, which is that of the sentences with their counts.
+// sorted is one reason for each thing that is said, in the scheduler's order:
+// that of the sentences with their counts.
 func (h histogram) sorted() []reason.Reason {
-	all := make([]reason.Reason, 0, len(h))
-	for _, r := range h {
-		all = append(all, r)
+	said := map[string]reason.Reason{}
+	for what, count := range h {
+		r := reason.Reason{Code: what.code, Object: what.object, Asked: what.asked, Count: count}
+		if other, twice := said[words(r)]; twice {
+			r.Object, r.Count = min(r.Object, other.Object), r.Count+other.Count
+		}
+		said[words(r)] = r
 	}
-	slices.SortFunc(all, func(a, b reason.Reason) int { return strings.Compare(counted(a), counted(b)) })
-	return all
+	return slices.SortedFunc(maps.Values(said), func(a, b reason.Reason) int { return strings.Compare(counted(a), counted(b)) })
 }

@@ -17,6 +17,7 @@ import (
 // concurrent use, not even for reading.
 type Ledger struct {
 	rooms map[string]*NodeRoom
+	nodes int // rooms whose node is known
 	// where says which node each Pod holds room on.
 	where map[types.NamespacedName]string
 	// assumed Pods were decided and are not seen bound yet, until the time given.
@@ -35,21 +36,12 @@ func NewLedger() *Ledger {
 	}
 }
 
-// Nodes are the names of the nodes known, sorted.
-func (l *Ledger) Nodes() []string {
-	var names []string
-	for name, room := range l.rooms {
-		if room.node != nil {
-			names = append(names, name)
-		}
-	}
-	slices.Sort(names)
-	return names
-}
-
 // SetNode adds the node or replaces what is known of it.
 func (l *Ledger) SetNode(node *v1.Node) {
 	room := l.room(node.Name)
+	if room.node == nil {
+		l.nodes++
+	}
 	relabelled := room.node == nil || !maps.Equal(room.node.Labels, node.Labels)
 	if relabelled {
 		l.unindex(room)
@@ -63,9 +55,10 @@ func (l *Ledger) SetNode(node *v1.Node) {
 // RemoveNode forgets the node. Its Pods keep their hold, in case it comes back.
 func (l *Ledger) RemoveNode(name string) {
 	room := l.rooms[name]
-	if room == nil {
+	if room == nil || room.node == nil {
 		return
 	}
+	l.nodes--
 	l.unindex(room)
 	room.node, room.capacity = nil, nil
 	l.dropIfEmpty(room)

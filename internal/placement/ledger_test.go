@@ -79,8 +79,8 @@ func TestExpireSaysWhatIsFreeAndWhenToAskAgain(t *testing.T) {
 
 func TestPodsAreKnownBeforeTheirNode(t *testing.T) {
 	l := ledgerOf(nil, []*v1.Pod{pod("q", on("a"), asks(v1.ResourceCPU, "1"), awayFrom(app("web", zone)))})
-	if nodes := l.Nodes(); len(nodes) > 0 {
-		t.Fatalf("nodes: %v", nodes)
+	if decision := Decide(pod("p"), l); decision.Nodes > 0 || decision.Placed() {
+		t.Fatalf("a node that is only spoken of is used: %+v", decision)
 	}
 	l.SetNode(node("a", labelled(zone, "z")))
 	if takes(l, "a") {

@@ -239,7 +239,7 @@ func TestALedgerThatIsEmptiedHoldsNothing(t *testing.T) {
 			}
 			s.ledger.RemoveNode(name)
 		}
-		if l := s.ledger; len(l.rooms)+len(l.where)+len(l.assumed)+len(l.repelling) > 0 {
+		if l := s.ledger; len(l.rooms)+l.nodes+len(l.where)+len(l.assumed)+len(l.repelling) > 0 {
 			t.Fatalf("left over: %v, %v, %v, %v", l.rooms, l.where, l.assumed, l.repelling)
 		}
 		for key, values := range s.ledger.domains {

@@ -25,15 +25,20 @@ const (
 // Pods wins, then the one that Pod and node name single out: the same Pod
 // always lands on the same of two equal nodes, different Pods spread out.
 func (r *Request) best(rooms []*NodeRoom) *NodeRoom {
-	scores := r.scores(rooms)
-	return slices.MaxFunc(rooms, func(a, b *NodeRoom) int {
-		return cmp.Or(
-			cmp.Compare(scores[a.name], scores[b.name]),
-			-cmp.Compare(len(a.pods), len(b.pods)),
-			cmp.Compare(r.lot(a), r.lot(b)),
-			-cmp.Compare(a.name, b.name),
+	scores, best := r.scores(rooms), 0
+	for i := range rooms {
+		order := cmp.Or(
+			cmp.Compare(scores[i], scores[best]),
+			cmp.Compare(len(rooms[best].pods), len(rooms[i].pods)),
 		)
-	})
+		if order == 0 {
+			order = cmp.Or(cmp.Compare(r.lot(rooms[i]), r.lot(rooms[best])), cmp.Compare(rooms[best].name, rooms[i].name))
+		}
+		if order > 0 {
+			best = i
+		}
+	}
+	return rooms[best]
 }
 
 // lot is a number drawn from the names of Pod and node.
@@ -43,16 +48,17 @@ func (r *Request) lot(room *NodeRoom) uint64 {
 	return hash.Sum64()
 }
 
-func (r *Request) scores(rooms []*NodeRoom) map[string]int64 {
-	total := make(map[string]int64, len(rooms))
+// scores are the rooms' scores, one each.
+func (r *Request) scores(rooms []*NodeRoom) []int64 {
+	total := make([]int64, len(rooms))
 	add := func(weight int64, score func(*NodeRoom) int64, normal func([]int64)) {
 		raw := make([]int64, len(rooms))
 		for i, room := range rooms {
 			raw[i] = score(room)
 		}
 		normal(raw)
-		for i, room := range rooms {
-			total[room.name] += weight * raw[i]
+		for i := range raw {
+			total[i] += weight * raw[i]
 		}
 	}
 	add(weightLeastAllocated, r.leastAllocated, asIs)
