@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -48,6 +49,7 @@ func gatherFacts(ctx context.Context, o Options) facts {
 	}
 	if all, err := hierarchies(); err == nil {
 		f.cgroups, f.controllers = cgroupMode(all), controllers(all)
+		f.cgroupMake = tryCgroups(all, l.cgroupBase+"-try")
 	}
 	for _, port := range o.Ports {
 		if err := tryPort(port); err != nil {
@@ -89,6 +91,20 @@ func freeBytes(dir string) uint64 {
 		return 0
 	}
 	return stat.Bavail * uint64(stat.Bsize)
+}
+
+// tryCgroups makes a cgroup in every tree and removes it.
+func tryCgroups(all []hierarchy, group string) error {
+	for _, h := range all {
+		dir := filepath.Join(h.root, group)
+		if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
+			return err
+		}
+		if err := unix.Rmdir(dir); err != nil {
+			return fmt.Errorf("removing cgroup %s: %w", dir, err)
+		}
+	}
+	return nil
 }
 
 // tryLinks makes a bridge and a pair of virtual Ethernet ends and removes them.

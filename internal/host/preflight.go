@@ -45,6 +45,7 @@ type facts struct {
 	sharedRoot  bool   // mounts made later below / reach containers that ask for them
 	cgroups     string // "v1", "v2", "hybrid"; empty without
 	controllers []string
+	cgroupMake  error // making a cgroup
 	busyPorts   map[string]error // of the ports asked for, those that cannot be opened
 	ports       []string
 	overlap     string // the route that overlaps the Pod network
@@ -136,6 +137,9 @@ func checkPropagation(f facts) Check {
 func checkCgroups(f facts) Check {
 	if f.cgroups == "" {
 		return check("cgroups", false, "not mounted", "mount -t cgroup2 none /sys/fs/cgroup")
+	}
+	if f.cgroupMake != nil {
+		return check("cgroups", false, f.cgroupMake.Error(), "mount -o remount,rw /sys/fs/cgroup, or run it where cgroups can be made")
 	}
 	missing := without(neededControllers, f.controllers)
 	return check("cgroups", len(missing) == 0, f.cgroups+", "+present(missing, strings.Join(neededControllers, ", ")),

@@ -47,6 +47,7 @@ func TestEvaluate(t *testing.T) {
 		{name: "no br_netfilter is no failure", change: func(f *facts) { f.brNetfilter = false }},
 		{name: "a private / is no failure", change: func(f *facts) { f.sharedRoot = false }},
 		{name: "no cgroups", change: func(f *facts) { f.cgroups = "" }, failed: "cgroups", says: "not mounted", remedy: "mount"},
+		{name: "cgroups that cannot be made", change: func(f *facts) { f.cgroupMake = no }, failed: "cgroups", says: "not permitted", remedy: "remount"},
 		{name: "no memory controller", change: func(f *facts) { f.controllers = []string{"cpu", "pids"} },
 			failed: "cgroups", says: "without memory", remedy: "cgroup_enable=memory"},
 		{name: "no containerd", change: func(f *facts) { f.tools.containerd = tool{} }, failed: "containerd", says: "not found", remedy: "apt-get install"},
