@@ -45,7 +45,7 @@ type facts struct {
 	sharedRoot  bool   // mounts made later below / reach containers that ask for them
 	cgroups     string // "v1", "v2", "hybrid"; empty without
 	controllers []string
-	cgroupMake  error // making a cgroup
+	cgroupMake  error            // making a cgroup
 	busyPorts   map[string]error // of the ports asked for, those that cannot be opened
 	ports       []string
 	overlap     string // the route that overlaps the Pod network
