@@ -133,7 +133,7 @@ func (w *worker) step(ctx context.Context) time.Duration {
 	now := w.clock.Now()
 	decision := podplan.Decide(pod, seen, now)
 	w.tellReasons(decision.Reasons)
-	written := w.publish(ctx, pod, seen, starting(decision, busy), now)
+	written := w.publish(ctx, pod, seen, underWay(decision, busy), now)
 	w.act(ctx, pod, seen, decision, busy, written)
 	return w.patience(decision.Next, now)
 }

@@ -15,14 +15,14 @@ import (
 	"muster.dev/muster/internal/podplan"
 )
 
-// statusPatience is how long a status may wait for the start of a container or
-// sandbox that is under way, to be written with its outcome in one piece.
+// statusPatience is how long a status may wait for the start or end of a container
+// or sandbox that is under way, to be written with its outcome in one piece.
 const statusPatience = 200 * time.Millisecond
 
 // publish brings the API's view of the Pod up to what was observed, beside the
 // loop, so that a slow API never holds up the Pod. It returns whether the API has
 // acknowledged this very status, or there is no one left to tell.
-func (w *worker) publish(ctx context.Context, pod *v1.Pod, seen podplan.Observed, starting bool, now time.Time) (written bool) {
+func (w *worker) publish(ctx context.Context, pod *v1.Pod, seen podplan.Observed, changing bool, now time.Time) (written bool) {
 	status := podplan.Status(pod, seen, now)
 	w.announceStatus(pod, w.show(status), status)
 	if seen.Removed || w.isDeleted() || samePodStatus(pod.Status, status) {
@@ -32,7 +32,7 @@ func (w *worker) publish(ctx context.Context, pod *v1.Pod, seen podplan.Observed
 	if w.publishAt.IsZero() {
 		w.publishAt = now.Add(statusPatience)
 	}
-	if starting && now.Before(w.publishAt) {
+	if changing && now.Before(w.publishAt) {
 		return false
 	}
 	w.publishAt = time.Time{}
@@ -42,17 +42,20 @@ func (w *worker) publish(ctx context.Context, pod *v1.Pod, seen podplan.Observed
 	return false
 }
 
-// starting says that a sandbox or container is being made, or about to be.
-func starting(d podplan.Decision, busy map[job]bool) bool {
-	makes := func(v podplan.Verb) bool {
-		return v == podplan.PrepareVolumes || v == podplan.RunSandbox || v == podplan.StartContainer
-	}
+// underWay says that a sandbox or container is being made or ended, or about to be.
+func underWay(d podplan.Decision, busy map[job]bool) bool {
 	for id := range busy {
-		if makes(id.verb) {
+		if changesStatus[id.verb] {
 			return true
 		}
 	}
-	return slices.ContainsFunc(d.Actions, func(a podplan.Action) bool { return makes(a.Verb) })
+	return slices.ContainsFunc(d.Actions, func(a podplan.Action) bool { return changesStatus[a.Verb] })
+}
+
+// changesStatus are the verbs after which the status is not what it was.
+var changesStatus = map[podplan.Verb]bool{
+	podplan.PrepareVolumes: true, podplan.RunSandbox: true, podplan.StartContainer: true,
+	podplan.StopContainer: true, podplan.StopSandbox: true,
 }
 
 // show keeps the status for whoever asks and returns the one before; at first

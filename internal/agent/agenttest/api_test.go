@@ -7,6 +7,7 @@ package agenttest
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"net"
 	"path/filepath"
 	"slices"
@@ -91,6 +92,7 @@ func (m *machine) start(t *testing.T) (stop func()) {
 			Listen: "127.0.0.1:0", CertFile: serving.CertFile, KeyFile: serving.KeyFile, ClientCAFile: m.server.PKI.Client.CertFile,
 		},
 		CgroupParent: m.ctd.CgroupParent, APIHost: "127.0.0.1", APIPort: 6443,
+		Logger: slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug})),
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
