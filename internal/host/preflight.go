@@ -53,25 +53,40 @@ type facts struct {
 }
 
 // evaluate turns facts into the list of checks, in the order a person would go
-// through them.
+// through them. What only root can try out is left out for others: their failure
+// would say nothing of the machine.
 func evaluate(f facts) []Check {
-	checks := []Check{
-		check("root", f.uid == 0, fmt.Sprintf("user ID %d", f.uid), "run it as root, for example with sudo"),
-		checkNamespaces(f), checkSnapshotter(f),
-		check("bridge", f.bridge == nil, said(f.bridge, "can be made"), "modprobe bridge"),
-		check("veth", f.veth == nil, said(f.veth, "can be made"), "modprobe veth"),
-		check("iptables", f.tools.iptables.path != "" && f.nat == nil, iptablesDetail(f), iptablesRemedy(f)),
-		check("ip forwarding", f.forwarding == nil, said(f.forwarding, "can be set"), "sysctl -w net.ipv4.ip_forward=1, on the machine itself if this is a container"),
-		checkBridgeFilter(f), checkPropagation(f), checkCgroups(f), checkContainerd(f),
+	root := f.uid == 0
+	checks := []Check{check("root", root, fmt.Sprintf("user ID %d", f.uid), "run it as root, for example with sudo"), checkNamespaces(f)}
+	if root {
+		checks = append(checks, checkTried(f)...)
+	}
+	checks = append(checks,
+		checkBridgeFilter(f), checkPropagation(f), checkContainerd(f),
 		check("runc", f.tools.runc.path != "", toolDetail(f.tools.runc), installCommand),
 		check("containerd-shim", f.tools.shim.path != "", toolDetail(f.tools.shim), installCommand),
 		check("cni plugins", f.tools.cniBin != "", cniDetail(f), installCommand),
+		check("iptables", f.tools.iptables.path != "", toolDetail(f.tools.iptables), installCommand),
 		checkDisk(f),
 		check("data directory", len(f.dataDir) <= maxDataDir, fmt.Sprintf("%s has %d bytes", f.dataDir, len(f.dataDir)),
 			fmt.Sprintf("choose a --data-dir of at most %d bytes: the names of sockets in it are limited", maxDataDir)),
-		check("pod network", f.overlap == "", overlapDetail(f), "choose a Pod network that no route of this machine covers"),
-	}
+		check("pod network", f.overlap == "", overlapDetail(f), "choose a Pod network that no route of this machine covers"))
 	return append(checks, checkPorts(f)...)
+}
+
+// checkTried judges what was tried out on the machine.
+func checkTried(f facts) []Check {
+	checks := []Check{
+		checkSnapshotter(f), checkCgroups(f),
+		check("bridge", f.bridge == nil, said(f.bridge, "can be made"), "modprobe bridge"),
+		check("veth", f.veth == nil, said(f.veth, "can be made"), "modprobe veth"),
+		check("ip forwarding", f.forwarding == nil, said(f.forwarding, "can be set"), "sysctl -w net.ipv4.ip_forward=1, on the machine itself if this is a container"),
+	}
+	if f.tools.iptables.path != "" {
+		checks = append(checks, check("nat table", f.nat == nil, said(f.nat, "can be read"),
+			"modprobe -a nf_tables nft_compat iptable_nat, or switch with `update-alternatives --config iptables`"))
+	}
+	return checks
 }
 
 func check(name string, ok bool, detail, remedy string) Check {
@@ -104,20 +119,6 @@ func checkSnapshotter(f facts) Check {
 	}
 	// Slow and hungry for disk, but right.
 	return check("image layers", true, "native snapshotter, which copies every layer: "+why, "")
-}
-
-func iptablesDetail(f facts) string {
-	if f.tools.iptables.path == "" {
-		return "not found"
-	}
-	return said(f.nat, f.tools.iptables.path)
-}
-
-func iptablesRemedy(f facts) string {
-	if f.tools.iptables.path == "" {
-		return installCommand
-	}
-	return "modprobe -a nf_tables nft_compat iptable_nat, or switch with `update-alternatives --config iptables`"
 }
 
 func checkBridgeFilter(f facts) Check {

@@ -35,14 +35,14 @@ func TestEvaluate(t *testing.T) {
 		remedy string // part of its remedy
 	}{
 		{name: "all is there", change: func(*facts) {}},
-		{name: "not root", change: func(f *facts) { f.uid = 1000 }, failed: "root", says: "1000", remedy: "sudo"},
+		{name: "not root, and so unable to try", change: func(f *facts) { f.uid, f.bridge, f.nat, f.cgroupMake = 1000, no, no, no }, failed: "root", says: "1000", remedy: "sudo"},
 		{name: "no network namespaces", change: func(f *facts) { f.namespaces = []string{"ipc", "mnt", "pid", "uts"} },
 			failed: "kernel namespaces", says: "without net", remedy: "CONFIG_NAMESPACES"},
 		{name: "no overlayfs is no failure", change: func(f *facts) { f.tools.overlay = false }},
 		{name: "no bridge", change: func(f *facts) { f.bridge = no }, failed: "bridge", says: "not permitted", remedy: "modprobe bridge"},
 		{name: "no veth", change: func(f *facts) { f.veth = no }, failed: "veth", says: "not permitted", remedy: "modprobe veth"},
 		{name: "no iptables", change: func(f *facts) { f.tools.iptables = tool{} }, failed: "iptables", says: "not found", remedy: "apt-get install"},
-		{name: "no nat table", change: func(f *facts) { f.nat = no }, failed: "iptables", says: "not permitted", remedy: "modprobe"},
+		{name: "no nat table", change: func(f *facts) { f.nat = no }, failed: "nat table", says: "not permitted", remedy: "modprobe"},
 		{name: "no forwarding", change: func(f *facts) { f.forwarding = no }, failed: "ip forwarding", says: "not permitted", remedy: "sysctl"},
 		{name: "no br_netfilter is no failure", change: func(f *facts) { f.brNetfilter = false }},
 		{name: "a private / is no failure", change: func(f *facts) { f.sharedRoot = false }},
