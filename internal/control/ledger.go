@@ -173,14 +173,17 @@ func (l *Ledger) do(change func(*placement.Ledger)) {
 
 func (l *Ledger) setNode(old, node *v1.Node) {
 	l.do(func(ledger *placement.Ledger) { ledger.SetNode(node) })
-	if old == nil || placement.MakesRoom(old, node) {
+	switch {
+	case old == nil:
+		l.wake() // what waiting Pods are told counts the nodes
+	case placement.MakesRoom(old, node):
 		l.wake(node.Name)
 	}
 }
 
 func (l *Ledger) removeNode(node *v1.Node) {
 	l.do(func(ledger *placement.Ledger) { ledger.RemoveNode(node.Name) })
-	l.wake() // spreading looks at the nodes that are left
+	l.wake()
 }
 
 func (l *Ledger) setPod(old, pod *v1.Pod) {

@@ -131,6 +131,11 @@ func TestNewsOfRoom(t *testing.T) {
 					w.Fatal(err)
 				}
 			}, []string{"any"}},
+			{"a node joins", func() {
+				if _, err := w.client.CoreV1().Nodes().Create(w.Context(), worldNode("b"), metav1.CreateOptions{}); err != nil {
+					w.Fatal(err)
+				}
+			}, []string{"any"}},
 			{"a node goes", func() { w.deleteNode("a") }, []string{"any"}},
 		}
 		for _, c := range cases {

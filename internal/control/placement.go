@@ -29,6 +29,10 @@ import (
 // the rest. Decisions are made one after the other, in the queue's order.
 const placementWrites = 4
 
+// lookAgain is when a waiting Pod is decided on again though nothing happened
+// that would let it fit, so that what is said on it stays true.
+const lookAgain = 5 * time.Minute
+
 // placementLoop binds Pods without a node to a node they fit on.
 //
 // A Pod that fits nowhere waits in waiting. It is put there before it is
@@ -172,7 +176,7 @@ func (l *placementLoop) mayFit(pod *v1.Pod, nodes []string) bool {
 		return true
 	}
 	for _, node := range nodes {
-		if len(l.ledger.Fits(pod, node)) == 0 {
+		if !placement.ConfinedElsewhere(pod, node) && len(l.ledger.Fits(pod, node)) == 0 {
 			return true
 		}
 	}
@@ -197,6 +201,7 @@ func (l *placementLoop) decide(key placing) (act func(context.Context) error, er
 	case decision.Placed():
 		return func(ctx context.Context) error { return l.bind(ctx, pod, decision.Node) }, nil
 	}
+	l.queue.AddAfter(key, lookAgain)
 	return func(ctx context.Context) error { return l.refuse(ctx, pod, decision.Message()) }, nil
 }
 

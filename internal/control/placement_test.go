@@ -237,3 +237,24 @@ func TestBurstOfPodsFillsNodesAndNoMore(t *testing.T) {
 		}
 	})
 }
+
+func TestWhatAWaitingPodIsToldStaysTrue(t *testing.T) {
+	inWorld(t, placementOnly, []runtime.Object{worldPod("big", "9")}, func(w *world) {
+		told := func() string { return podCondition(w.pod("big"), v1.PodScheduled).Message }
+		if got := told(); got != "no nodes available to schedule pods" {
+			t.Errorf("without nodes: %q", got)
+		}
+		if _, err := w.client.CoreV1().Nodes().Create(t.Context(), worldNode("a"), metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		w.settle()
+		if got := told(); got != "0/1 nodes are available: 1 Insufficient cpu." {
+			t.Errorf("with a node: %q", got)
+		}
+		w.updateNode("a", func(n *v1.Node) { n.Spec.Unschedulable = true })
+		w.pass(6 * time.Minute)
+		if got := told(); got != "0/1 nodes are available: 1 node(s) were unschedulable." {
+			t.Errorf("with a cordoned node: %q", got)
+		}
+	})
+}

@@ -40,3 +40,10 @@ func LooksAround(pod *v1.Pod) bool {
 	return len(pod.Spec.TopologySpreadConstraints) > 0 ||
 		affinity != nil && (affinity.PodAffinity != nil || affinity.PodAntiAffinity != nil)
 }
+
+// ConfinedElsewhere says that the Pod's affinity names the only nodes it may use,
+// and this is none of them: the quick half of asking whether it fits there.
+func ConfinedElsewhere(pod *v1.Pod, node string) bool {
+	only, confined := pinned(pod)
+	return confined && !only[node]
+}

@@ -26,11 +26,6 @@ type Decision struct {
 // Placed says that a node was chosen.
 func (d Decision) Placed() bool { return d.Node != "" }
 
-// Gated says that somebody else must open a gate before the Pod is looked at.
-func (d Decision) Gated() bool {
-	return slices.ContainsFunc(d.Waits, func(r reason.Reason) bool { return r.Code == reason.SchedulingGated })
-}
-
 // Decide picks the node with the best score among those the Pod fits on. The
 // choice depends on the ledger and the Pod alone.
 func Decide(pod *v1.Pod, ledger *Ledger) Decision {

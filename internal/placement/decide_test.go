@@ -69,7 +69,7 @@ func TestDecisionCountsNodesPerReason(t *testing.T) {
 
 func TestGatedPodsAreNotLookedAt(t *testing.T) {
 	got := Decide(pod("p", func(p *v1.Pod) { p.Spec.SchedulingGates = []v1.PodSchedulingGate{{Name: "x"}} }), ledgerOf([]*v1.Node{node("a")}, nil))
-	if got.Placed() || !got.Gated() || len(got.Unfit) > 0 {
+	if got.Placed() || len(got.Waits) != 1 || got.Waits[0].Code != reason.SchedulingGated || len(got.Unfit) > 0 {
 		t.Errorf("decision: %+v", got)
 	}
 }
@@ -184,5 +184,17 @@ func TestWhatWakesWaitingPods(t *testing.T) {
 	}
 	if LooksAround(pod("p", onNodes(named("a")))) {
 		t.Error("a Pod with node affinity alone looks around")
+	}
+	either := onNodes(v1.NodeSelectorTerm{MatchExpressions: []v1.NodeSelectorRequirement{{Key: "x", Operator: v1.NodeSelectorOpExists}}})
+	for name, c := range map[string]struct {
+		pod  *v1.Pod
+		want bool
+	}{
+		"no affinity": {pod("p"), false}, "by label": {pod("p", either), false},
+		"to this node": {pod("p", onNodes(named("a"))), false}, "to another": {pod("p", onNodes(named("b"))), true},
+	} {
+		if got := ConfinedElsewhere(c.pod, "a"); got != c.want {
+			t.Errorf("confined elsewhere, %s: %v", name, got)
+		}
 	}
 }

@@ -33,9 +33,6 @@ func newRoom(name string) *NodeRoom {
 	}
 }
 
-// Name is the node's name.
-func (room *NodeRoom) Name() string { return room.name }
-
 func newHolding(pod *v1.Pod) *holding {
 	return &holding{
 		pod: pod, requests: amountsOf(Requests(pod)), ports: hostPorts(pod),
