@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"muster.dev/muster/internal/runtime/cri"
 	"muster.dev/muster/internal/runtime/runtimetest"
@@ -117,6 +118,40 @@ func TestRealRestartAndLoss(t *testing.T) {
 	}
 	machine.api.delete(t, pod, 2)
 	machine.awaitGone(t, pod)
+}
+
+// TestRealContainerdRestart kills containerd under a running Pod: the node says so,
+// nothing happens to the Pod, and both go on when containerd is back.
+func TestRealContainerdRestart(t *testing.T) {
+	machine := startMachine(t)
+	machine.start(t)
+	pod := testPod(inits("first"), apps("main"))
+	pod.Spec.InitContainers[0].Args = []string{"print", "one"}
+	useImage(pod, runtimetest.ProgImage)
+	machine.api.create(t, pod)
+	before := machine.await(t, pod, "Ready", isReady).Status.ContainerStatuses[0]
+	machine.containerd.Kill(t)
+	machine.awaitNode(t, v1.ConditionFalse)
+	machine.containerd.Start(t)
+	machine.awaitNode(t, v1.ConditionTrue)
+	after := machine.await(t, pod, "Ready", isReady).Status.ContainerStatuses[0]
+	if before.ContainerID != after.ContainerID || after.RestartCount != 0 {
+		t.Errorf("the app was %+v, is %+v", before, after)
+	}
+	machine.api.delete(t, pod, 2)
+	machine.awaitGone(t, pod)
+}
+
+func (m *realMachine) awaitNode(t *testing.T, ready v1.ConditionStatus) {
+	t.Helper()
+	runtimetest.Await(t, "the node's Ready to be "+string(ready), func() (bool, string) {
+		node, err := m.api.CoreV1().Nodes().Get(t.Context(), "n1", metav1.GetOptions{})
+		if err != nil {
+			return false, err.Error()
+		}
+		c := condition(node.Status, v1.NodeReady)
+		return c != nil && c.Status == ready, fmt.Sprintf("%+v", c)
+	})
 }
 
 // realMachine is a containerd, an API and the agent's folders, which outlive agents.
