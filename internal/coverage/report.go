@@ -138,12 +138,28 @@ func (c Cell) Missing(now time.Time) []reason.Reason {
 	pod := c.Pod()
 	switch {
 	case !c.Wanted:
-		return c.Reasons
+		return c.keptOut()
 	case pod == nil:
 		missing := reason.Reason{Code: reason.PodMissing, Object: c.Node.Name}
 		return append(nodeReasons(c.Node), missing)
 	}
 	return PodReasons(pod, c.Node, now)
+}
+
+// keptOut are the reasons of the verdict, with the trouble of the node in place of
+// the taints that only stand for it: no toleration mends a node.
+func (c Cell) keptOut() []reason.Reason {
+	var rest []reason.Reason
+	for _, r := range c.Reasons {
+		key, _, _ := strings.Cut(r.Object, ":")
+		if r.Code != reason.UntoleratedTaint || (key != v1.TaintNodeNotReady && key != v1.TaintNodeUnreachable) {
+			rest = append(rest, r)
+		}
+	}
+	if len(rest) == len(c.Reasons) {
+		return rest
+	}
+	return append(nodeReasons(c.Node), rest...)
 }
 
 func compareSets(a, b *appsv1.DaemonSet) int {

@@ -72,6 +72,27 @@ func TestAReportLeavesOutWhatTheSelectorLeavesOut(t *testing.T) {
 	}
 }
 
+func TestADeadNodeIsAHoleForItsOwnTrouble(t *testing.T) {
+	matrix := coverage.New()
+	set := build.DaemonSet("logd")
+	matrix.SetDaemon(set)
+	matrix.SetNode(build.Node("a", build.Tainted(v1.TaintNodeUnreachable+":NoSchedule"), build.Tainted("x=y:NoSchedule"), func(node *v1.Node) {
+		node.Status.Conditions[0] = v1.NodeCondition{Type: v1.NodeReady, Status: v1.ConditionUnknown, Reason: "NodeStatusUnknown"}
+	}))
+	matrix.SetPod(build.DaemonPod(set, "a", "h"))
+	line := matrix.Report("", build.Start).Lines[0]
+	if line.Wanted != 0 || line.Misscheduled != 1 || len(line.Holes) != 1 {
+		t.Fatalf("the line is %+v, should have one hole that no count shows", line)
+	}
+	var got []string
+	for _, why := range line.Holes[0].Reasons {
+		got = append(got, why.Text)
+	}
+	if diff := cmp.Diff([]string{"node a is not ready: NodeStatusUnknown", "untolerated taint x=y:NoSchedule"}, got); diff != "" {
+		t.Errorf("the reasons differ (-want +got):\n%s", diff)
+	}
+}
+
 func TestPools(t *testing.T) {
 	for _, row := range []struct {
 		name, label string

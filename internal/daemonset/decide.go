@@ -49,10 +49,11 @@ type decider struct {
 	minReady           time.Duration
 	surge, unavailable int // the budgets of a RollingUpdate, in nodes
 	wanted             []*place
+	staying            []*place // nodes that want no Pod now and have one that may stay
 	plan               *Plan
 }
 
-// place is one wanted node while it is decided on.
+// place is one node while it is decided on.
 type place struct {
 	coverage.Cell
 	old, new *v1.Pod // the live Pods that are kept: of outdated and of current revision
@@ -65,7 +66,9 @@ func (d *decider) tend() {
 		case cell.Wanted:
 			d.wanted = append(d.wanted, d.keepOne(cell))
 		case cell.MayStay:
-			d.keepOne(cell)
+			if p := d.keepOne(cell); len(p.Pods) > 0 {
+				d.staying = append(d.staying, p)
+			}
 		default:
 			for _, pod := range cell.Pods {
 				d.delete(pod, reason.Reason{Code: reason.NodeNotWanted, Object: cell.Node.Name, Detail: texts(cell.Reasons)})

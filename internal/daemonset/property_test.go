@@ -273,8 +273,11 @@ func (h *history) checkBudget(plan daemonset.Plan) {
 		}
 	}
 	down, moving := 0, 0
-	for _, name := range h.wanted() {
-		_, live := h.here(name)
+	for name, node := range h.nodes {
+		all, live := h.here(name)
+		if taints := node.Spec.Taints; len(taints) > 0 && (len(all) == 0 || taints[0].Effect == v1.TaintEffectNoExecute) {
+			continue // it neither wants a Pod nor keeps one
+		}
 		serving, old := false, false
 		for _, pod := range live {
 			if !deleted[pod.UID] {

@@ -1,6 +1,7 @@
 package daemonset
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -56,10 +57,11 @@ func (d *decider) update() {
 // is Ready is only deleted if that leaves down within the budget. moving: those of
 // them that are already being renewed; a Pod that is broken anyway is only deleted
 // if that leaves moving within the budget, so that one bad dependency does not
-// restart the fleet at once.
+// restart the fleet at once. A node that does not want the Pod now (since it is not
+// ready, for one) counts as it is, but its Pod is left alone: it would not come back.
 func (d *decider) updateInPlace() {
 	var broken, fresh, healthy, holders []*place
-	moving := 0
+	moving, away := 0, 0
 	for _, p := range d.wanted {
 		switch {
 		case p.old != nil && !coverage.Ready(p.old):
@@ -73,7 +75,18 @@ func (d *decider) updateInPlace() {
 			holders = append(holders, p)
 		}
 	}
-	down := moving + len(broken) + len(fresh)
+	for _, p := range d.staying {
+		switch {
+		case p.old != nil && d.available(p.old), p.new != nil && d.available(p.new):
+		case p.old != nil:
+			away++
+			holders = append(holders, p)
+		default:
+			moving++
+			holders = append(holders, p)
+		}
+	}
+	down := moving + away + len(broken) + len(fresh)
 	waiting := len(broken) + len(fresh) + len(healthy)
 	for _, p := range broken {
 		if moving < d.unavailable {
@@ -114,10 +127,12 @@ func (d *decider) replace(p *place, broken bool) {
 // where one is only still stopping.
 func (d *decider) updateSurging() {
 	var broken, healthy, holders []*place
-	for _, p := range d.wanted {
+	for _, p := range slices.Concat(d.wanted, d.staying) {
 		if len(p.Pods) > 1 {
 			holders = append(holders, p)
 		}
+	}
+	for _, p := range d.wanted {
 		switch {
 		case p.new != nil && p.old != nil && !coverage.Ready(p.old):
 			d.replace(p, true)

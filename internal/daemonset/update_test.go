@@ -84,28 +84,59 @@ func TestC5TerminatingOnADeadNodeLeavesTheRestOfTheBudget(t *testing.T) {
 	expectShow(t, f, "a=v2 b=v2 c=v2 d=v1!~ e=v2 f=v2 g=v2 h=v2 i=v2 j=v2")
 }
 
+// lose makes a node what a dead one becomes: tainted, its Pod not Ready.
+func (f *fleet) lose(name string) {
+	node := f.nodes[name].DeepCopy()
+	build.Tainted(v1.TaintNodeUnreachable + ":NoSchedule")(node)
+	build.Tainted(v1.TaintNodeUnreachable + ":NoExecute")(node)
+	f.nodes[name] = node
+	f.change(f.on(name).Name, build.Unready)
+}
+
 func TestC7DeadNodesHoldADefaultRolloutAndAreNamed(t *testing.T) {
 	var nodes []string
 	for i := range 20 {
 		nodes = append(nodes, fmt.Sprintf("n%02d", i))
 	}
 	f := running(t, build.DaemonSet("logd"), nodes...)
-	for _, dead := range []string{"n03", "n11"} {
-		f.change(f.on(dead).Name, build.Unready)
-	}
+	f.lose("n03")
+	f.lose("n11")
 	f.template(build.Image("daemon:v2"))
 	plan := f.decide()
-	if got := deletions(plan); !slices.Equal(got, []string{"n03 OutdatedBrokenPod"}) {
-		t.Errorf("deleted are %q, should be one of the broken", got)
-	}
-	f.apply(plan) // and nobody confirms it
-	plan = f.decide()
 	if len(plan.Delete) != 0 || len(plan.Reasons) != 1 {
 		t.Fatalf("the rollout goes on with %q, for %q; should hold", deletions(plan), plan.Reasons)
 	}
 	if got := plan.Reasons[0]; got.Code != reason.RolloutHeld || got.Object != "n03, n11" || got.Count != 2 || got.Asked != "1" {
 		t.Errorf("held by %+v, should name n03 and n11", got)
 	}
+	f.template(build.Budget("20%", "0"))
+	f.settle(true)
+	if status := f.set.Status; status.UpdatedNumberScheduled != 18 || status.DesiredNumberScheduled != 18 || status.NumberMisscheduled != 2 {
+		t.Errorf("with 20%% the status is %+v, should be done for the 18", status)
+	}
+}
+
+func TestC4ANodeThatDiesUnderUpdateHoldsUntilItIsDeleted(t *testing.T) {
+	f := running(t, build.DaemonSet("logd"), "a", "b", "c")
+	f.template(build.Image("daemon:v2"))
+	f.push(2)
+	f.lose("a")
+	f.push(5)
+	expectShow(t, f, "a=v2! b=v1 c=v1")
+	delete(f.nodes, "a")
+	f.settle(true)
+	delete(f.pods, f.on("a").Name)
+	expectShow(t, f, "b=v2 c=v2")
+}
+
+func TestOneDeadNodeDoesNotKeepABadUpdateFromBeingMended(t *testing.T) {
+	f := running(t, build.DaemonSet("logd"), "a", "b", "c")
+	f.template(build.Image("daemon:v2"))
+	f.push(2)
+	f.lose("c")
+	f.template(build.Image("daemon:v3"))
+	f.push(5)
+	expectShow(t, f, "a=v3! b=v1 c=v1!")
 }
 
 func TestAReadyPodIsSafeBeforeItIsAvailable(t *testing.T) {
