@@ -65,7 +65,7 @@ func TestADaemonIsRolledOutAndBack(t *testing.T) {
 		waiting := p.Status.ContainerStatuses[0].State.Waiting
 		return waiting != nil && (waiting.Reason == "ErrImagePull" || waiting.Reason == "ImagePullBackOff")
 	})
-	if err, out := coverage(c, ns); err != nil || !strings.Contains(out, "registry.invalid/bad:1") {
+	if out, err := coverage(c, ns); err != nil || !strings.Contains(out, "registry.invalid/bad:1") {
 		t.Errorf("coverage does not name the bad image (%v):\n%s", err, out)
 	}
 	c.kubectl(t, "rollout", "undo", "ds/agent", "-n", ns)
@@ -115,7 +115,7 @@ func TestEligibility(t *testing.T) {
 	c.daemon(t, ns, "gpu", "misscheduled and kept", func(d *appsv1.DaemonSet) bool {
 		return d.Status.NumberMisscheduled == 1 && d.Status.DesiredNumberScheduled == 0
 	})
-	if err, out := coverage(c, ns); err != nil || !strings.Contains(out, "special=yes:NoSchedule") {
+	if out, err := coverage(c, ns); err != nil || !strings.Contains(out, "special=yes:NoSchedule") {
 		t.Errorf("coverage does not name the taint (%v):\n%s", err, out)
 	}
 	c.kubectl(t, "taint", "node", "node-1", "special=yes:NoExecute")
@@ -207,7 +207,7 @@ spec:
 	c.pod(t, ns, "picky", "Ready", ready)
 }
 
-func coverage(c *cluster, namespace string) (error, string) {
+func coverage(c *cluster, namespace string) (string, error) {
 	out, err := exec.Command(root("bin/muster"), "coverage", "--kubeconfig", c.kubeconfig, "-n", namespace).CombinedOutput()
-	return err, string(out)
+	return string(out), err
 }

@@ -20,7 +20,7 @@ func seccompProfile(profile *v1.SeccompProfile, node Node) (*cri.SecurityProfile
 		return &cri.SecurityProfile{ProfileType: cri.SecurityProfile_RuntimeDefault}, nil
 	}
 	if ptr.Deref(profile.LocalhostProfile, "") == "" {
-		return nil, errors.New("localhostProfile must be set if seccompProfile type is Localhost.")
+		return nil, errors.New("localhostProfile must be set if seccompProfile type is Localhost")
 	}
 	return &cri.SecurityProfile{
 		ProfileType:  cri.SecurityProfile_Localhost,
