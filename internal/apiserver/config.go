@@ -100,6 +100,7 @@ type assembly struct {
 	options  options.CompletedOptions
 	generic  *genericapiserver.Config
 	local    *inprocess.Transport
+	hooks    *hooks
 
 	builtin *controlplane.Config
 	custom  *apiextensions.Config
@@ -111,7 +112,7 @@ func assemble(s *settings) (*assembly, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &assembly{settings: s, local: inprocess.New()}
+	a := &assembly{settings: s, local: inprocess.New(), hooks: newHooks()}
 	if a.options, err = upstreamOptions(s, certificate); err != nil {
 		return nil, err
 	}

@@ -1,12 +1,8 @@
 package apiserver_test
 
 import (
-	"bufio"
-	"context"
 	"errors"
-	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -94,30 +90,6 @@ func TestASecondServerOnTheSameDirectoryIsRefused(t *testing.T) {
 	}
 }
 
-func TestStartSaysWhatIsWrong(t *testing.T) {
-	s := server.Shared(t)
-	for _, c := range []struct {
-		name string
-		o    apiserver.Options
-		want string
-	}{
-		{"port taken", apiserver.Options{Listen: strings.TrimPrefix(s.URL, "https://")}, "address already in use"},
-		{"every address and none to advertise", apiserver.Options{Listen: "0.0.0.0:0"}, "needs an address to advertise"},
-		{"bad Service range", apiserver.Options{ServiceCIDR: "10.0.0/8"}, `reading the Service range "10.0.0/8"`},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			started, err := server.Open(t.TempDir(), c.o)
-			if err == nil {
-				started.Close()
-				t.Fatal("it started")
-			}
-			if !strings.Contains(err.Error(), c.want) {
-				t.Errorf("it says %v", err)
-			}
-		})
-	}
-}
-
 func TestShutdownEndsWatchesAndDrains(t *testing.T) {
 	s := open(t, t.TempDir())
 	ctx := soon(t)
@@ -167,83 +139,6 @@ func TestShutdownEndsWatchesAndDrains(t *testing.T) {
 	err = inside.CoreV1().RESTClient().Get().AbsPath("/api/v1/namespaces").MaxRetries(0).Do(ctx).Error()
 	if !apierrors.IsServiceUnavailable(err) {
 		t.Errorf("it still answers: %v", err)
-	}
-}
-
-// serveUntilKilled is the other process of TestKillLosesNothingAcknowledged: it
-// writes objects and says so, one line each, until it is killed.
-func serveUntilKilled(dir string) {
-	s, err := server.Open(dir, apiserver.Options{})
-	if err != nil {
-		fmt.Println("failed:", err)
-		os.Exit(1)
-	}
-	c, err := kubernetes.NewForConfig(s.Client())
-	if err != nil {
-		fmt.Println("failed:", err)
-		os.Exit(1)
-	}
-	for i := 0; ; i++ {
-		name := fmt.Sprint("written-", i)
-		_, err := c.CoreV1().ConfigMaps("default").Create(context.Background(), &v1.ConfigMap{
-			ObjectMeta: metav1.ObjectMeta{Name: name}, Data: map[string]string{"i": fmt.Sprint(i)}}, metav1.CreateOptions{})
-		if err != nil {
-			fmt.Println("failed:", err)
-			os.Exit(1)
-		}
-		fmt.Println(name)
-	}
-}
-
-func TestKillLosesNothingAcknowledged(t *testing.T) {
-	const enough = 200
-	dir := t.TempDir()
-	process := exec.Command(os.Args[0])
-	process.Env = append(os.Environ(), crashDir+"="+dir)
-	out, err := process.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := process.Start(); err != nil {
-		t.Fatal(err)
-	}
-	var acknowledged []string
-	killed := false
-	for lines := bufio.NewScanner(out); lines.Scan(); {
-		name := lines.Text()
-		if !strings.HasPrefix(name, "written-") {
-			t.Fatalf("the other process says %q", name)
-		}
-		acknowledged = append(acknowledged, name)
-		if len(acknowledged) == enough && !killed {
-			killed = true // what it had said before still comes through the pipe
-			if err := process.Process.Kill(); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	if err := process.Wait(); err == nil || len(acknowledged) < enough {
-		t.Fatalf("it ended by itself after %d writes: %v", len(acknowledged), err)
-	}
-
-	s := open(t, dir)
-	defer func() {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-	}()
-	list, err := owner(t, s).CoreV1().ConfigMaps("default").List(soon(t), metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	there := map[string]string{}
-	for _, m := range list.Items {
-		there[m.Name] = m.Data["i"]
-	}
-	for i, name := range acknowledged {
-		if there[name] != fmt.Sprint(i) {
-			t.Errorf("%s was acknowledged and is %q", name, there[name])
-		}
 	}
 }
 

@@ -23,6 +23,9 @@ import (
 const (
 	// readyPoll is how often a starting server is asked whether it is ready.
 	readyPoll = 20 * time.Millisecond
+	// hookGrace is how much longer a server gets that is to be stopped while it
+	// starts.
+	hookGrace = 10 * time.Second
 	// connectionGrace is how long open connections get when the server stops;
 	// streams such as followed logs are cut then.
 	connectionGrace = 5 * time.Second
@@ -90,12 +93,22 @@ func start(ctx context.Context, s *settings) (*Server, error) {
 		defer close(server.stopped)
 		server.failure = prepared.RunWithContext(run)
 	}()
-	if err := server.waitReady(ctx); err != nil {
-		server.stop()
-		<-server.stopped
-		return nil, errors.Join(err, server.failure)
+	if err := server.waitReady(ctx, a.hooks); err != nil {
+		return nil, errors.Join(err, server.giveUp(a.hooks))
 	}
 	return server, nil
+}
+
+// giveUp stops a server that was not ready in time. The libraries end the process
+// when a start hook is interrupted, so the hooks first get a little longer.
+func (s *Server) giveUp(h *hooks) error {
+	grace, cancel := context.WithTimeout(context.Background(), hookGrace)
+	defer cancel()
+	// Whether it becomes ready now or fails again, it is stopped.
+	_ = s.waitReady(grace, h)
+	s.stop()
+	<-s.stopped
+	return s.failure
 }
 
 // build makes the server for custom kinds and, in front of it, the one for
@@ -128,6 +141,7 @@ func (a *assembly) install(c controlplane.CompletedConfig, builtin *controlplane
 	if err != nil {
 		return fmt.Errorf("preparing the stores: %w", err)
 	}
+	a.hooks.guardAll(providers)
 	if err := builtin.InstallAPIs(providers...); err != nil {
 		return fmt.Errorf("installing the kinds: %w", err)
 	}
@@ -142,7 +156,7 @@ func (a *assembly) install(c controlplane.CompletedConfig, builtin *controlplane
 
 // waitReady returns when /readyz passes. When it never does, the error says what
 // it was still waiting for.
-func (s *Server) waitReady(ctx context.Context) error {
+func (s *Server) waitReady(ctx context.Context, h *hooks) error {
 	client, err := kubernetes.NewForConfig(s.client)
 	if err != nil {
 		return fmt.Errorf("making the client that waits for readiness: %w", err)
@@ -150,6 +164,8 @@ func (s *Server) waitReady(ctx context.Context) error {
 	var answer []byte
 	err = wait.PollUntilContextCancel(ctx, readyPoll, true, func(ctx context.Context) (bool, error) {
 		select {
+		case err := <-h.failed:
+			return false, err
 		case <-s.stopped:
 			return false, errors.New("it stopped while starting")
 		default:

@@ -174,7 +174,7 @@ func (b *lockedBuffer) String() string {
 func TestTheQuotaIsReportedBeforeItIsReached(t *testing.T) {
 	var log lockedBuffer
 	s := start(t, Options{
-		Dir: t.TempDir(), Quota: 8 << 20,
+		Dir: t.TempDir(), Quota: 32 << 20,
 		Logger: slog.New(slog.NewTextHandler(&log, nil)),
 	})
 	if err := s.Check(nil); err != nil {
@@ -186,8 +186,9 @@ func TestTheQuotaIsReportedBeforeItIsReached(t *testing.T) {
 		if _, err := c.Put(context.Background(), fmt.Sprint("/", i), value); err != nil {
 			t.Fatalf("a write was refused before the quota was near (%s): %v", s.Usage(), err)
 		}
+		s.etcd.Server.Backend().ForceCommit() // the size is that of the last commit
 	}
-	if err := s.Check(nil); err == nil || !strings.Contains(err.Error(), "quota of 8 MiB") {
+	if err := s.Check(nil); err == nil || !strings.Contains(err.Error(), "quota of 32 MiB") {
 		t.Errorf("the check says %v", err)
 	}
 	if !s.reportQuota(false) || !strings.Contains(log.String(), "store quota is near") {
@@ -199,7 +200,7 @@ func TestTheQuotaIsReportedBeforeItIsReached(t *testing.T) {
 }
 
 func TestFreePagesAreGivenBack(t *testing.T) {
-	s := start(t, Options{Dir: t.TempDir(), Quota: 8 << 20, Logger: slog.New(slog.DiscardHandler)})
+	s := start(t, Options{Dir: t.TempDir(), Quota: 32 << 20, Logger: slog.New(slog.DiscardHandler)})
 	c := client(t, s)
 	ctx := context.Background()
 	value := strings.Repeat("x", 256<<10)
@@ -210,6 +211,7 @@ func TestFreePagesAreGivenBack(t *testing.T) {
 			t.Fatal(err)
 		}
 		revision = put.Header.Revision
+		s.etcd.Server.Backend().ForceCommit()
 	}
 	if _, err := c.Compact(ctx, revision, clientv3.WithCompactPhysical()); err != nil {
 		t.Fatal(err)
