@@ -83,7 +83,7 @@ func TestConfigErrorsInKubernetesWords(t *testing.T) {
 		"recursive read-only unsupported": {pod: testPod(withMount(v1.VolumeMount{Name: "v", MountPath: "/x", ReadOnly: true, RecursiveReadOnly: ptr.To(v1.RecursiveReadOnlyEnabled)})),
 			want: `volume "v" requested recursive read-only mode, but it is not supported by the runtime`},
 		"Localhost profile without a name": {pod: testPod(withSecurity(v1.SecurityContext{SeccompProfile: &v1.SeccompProfile{Type: v1.SeccompProfileTypeLocalhost}})),
-			want: "localhostProfile must be set if seccompProfile type is Localhost."},
+			want: "localhostProfile must be set if seccompProfile type is Localhost"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			in := testInput(test.pod)
