@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	v1 "k8s.io/api/core/v1"
@@ -226,11 +225,4 @@ func readyCondition(pod *v1.Pod) *v1.PodCondition {
 		}
 	}
 	return nil
-}
-
-// newQueue is a queue of one loop, with back-offs from 5 ms to 10 s.
-func newQueue[T comparable](name string, clock clock.WithTicker) workqueue.TypedRateLimitingInterface[T] {
-	return workqueue.NewTypedRateLimitingQueueWithConfig(
-		workqueue.NewTypedItemExponentialFailureRateLimiter[T](5*time.Millisecond, 10*time.Second),
-		workqueue.TypedRateLimitingQueueConfig[T]{Name: name, Clock: clock})
 }

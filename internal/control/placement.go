@@ -1,8 +1,6 @@
 package control
 
 import (
-	"cmp"
-	"container/heap"
 	"context"
 	"fmt"
 	"slices"
@@ -13,12 +11,10 @@ import (
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/client-go/util/workqueue"
-	"k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
@@ -50,14 +46,6 @@ type placementLoop struct {
 	waiting map[placing]bool
 }
 
-// placing is a Pod in the queue, with what decides whose turn it is.
-type placing struct {
-	types.NamespacedName
-	uid      types.UID
-	priority int32
-	created  int64 // seconds
-}
-
 func setPlacement(_ context.Context, s *shared) (func(context.Context) error, error) {
 	l := &placementLoop{
 		client: s.client, ledger: s.ledger, clock: s.clock,
@@ -72,20 +60,6 @@ func setPlacement(_ context.Context, s *shared) (func(context.Context) error, er
 		return nil, fmt.Errorf("following Pods: %w", err)
 	}
 	return l.run, nil
-}
-
-func newPlacingQueue(clock clock.WithTicker) workqueue.TypedRateLimitingInterface[placing] {
-	queue := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[placing]{
-		Name: "placement", Clock: clock, Queue: &byPriority{},
-	})
-	return workqueue.NewTypedRateLimitingQueueWithConfig(
-		workqueue.NewTypedItemExponentialFailureRateLimiter[placing](100*time.Millisecond, 10*time.Second),
-		workqueue.TypedRateLimitingQueueConfig[placing]{
-			Name: "placement", Clock: clock,
-			DelayingQueue: workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[placing]{
-				Name: "placement", Clock: clock, Queue: queue,
-			}),
-		})
 }
 
 func (l *placementLoop) run(ctx context.Context) error {
@@ -118,13 +92,6 @@ func ours(pod *v1.Pod) bool {
 	return pod.Spec.NodeName == "" && pod.DeletionTimestamp == nil && len(pod.Spec.SchedulingGates) == 0 &&
 		pod.Spec.SchedulerName == v1.DefaultSchedulerName &&
 		pod.Status.Phase != v1.PodSucceeded && pod.Status.Phase != v1.PodFailed
-}
-
-func placingOf(pod *v1.Pod) placing {
-	return placing{
-		NamespacedName: types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name},
-		uid:            pod.UID, priority: corev1.PodPriority(pod), created: pod.CreationTimestamp.Unix(),
-	}
 }
 
 func (l *placementLoop) podSet(old, pod *v1.Pod) {
@@ -243,45 +210,4 @@ func (l *placementLoop) refuse(ctx context.Context, pod *v1.Pod, message string)
 	}
 	l.events.Event(pod, v1.EventTypeWarning, "FailedScheduling", message)
 	return nil
-}
-
-// compare is the order of the queue: the more important Pod first, then the
-// older one, then by name.
-func (p placing) compare(other placing) int {
-	return cmp.Or(
-		cmp.Compare(other.priority, p.priority),
-		cmp.Compare(p.created, other.created),
-		cmp.Compare(p.Namespace, other.Namespace),
-		cmp.Compare(p.Name, other.Name),
-	)
-}
-
-// byPriority keeps the queue in that order.
-type byPriority struct{ items placings }
-
-func (q *byPriority) Touch(placing)     {}
-func (q *byPriority) Len() int          { return len(q.items) }
-func (q *byPriority) Push(item placing) { heap.Push(&q.items, item) }
-
-// Pop takes the Pod whose turn it is.
-func (q *byPriority) Pop() placing {
-	item := q.items[0]
-	heap.Remove(&q.items, 0)
-	return item
-}
-
-type placings []placing
-
-func (p placings) Len() int           { return len(p) }
-func (p placings) Swap(i, j int)      { p[i], p[j] = p[j], p[i] }
-func (p placings) Less(i, j int) bool { return p[i].compare(p[j]) < 0 }
-
-// Push and Pop are what container/heap asks for.
-func (p *placings) Push(item any) { *p = append(*p, item.(placing)) }
-
-func (p *placings) Pop() any {
-	last := len(*p) - 1
-	item := (*p)[last]
-	*p = (*p)[:last]
-	return item
 }

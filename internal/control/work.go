@@ -3,10 +3,12 @@ package control
 import (
 	"context"
 	"sync"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
 )
 
 // work lets some workers take items from the queue until ctx ends, and returns
@@ -45,4 +47,11 @@ func finish[T comparable](ctx context.Context, queue workqueue.TypedRateLimiting
 		klog.FromContext(ctx).Error(err, "Work failed and is tried again", "item", item)
 	}
 	queue.AddRateLimited(item)
+}
+
+// newQueue is a queue of one loop, with back-offs from 5 ms to 10 s.
+func newQueue[T comparable](name string, clock clock.WithTicker) workqueue.TypedRateLimitingInterface[T] {
+	return workqueue.NewTypedRateLimitingQueueWithConfig(
+		workqueue.NewTypedItemExponentialFailureRateLimiter[T](5*time.Millisecond, 10*time.Second),
+		workqueue.TypedRateLimitingQueueConfig[T]{Name: name, Clock: clock})
 }

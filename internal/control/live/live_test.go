@@ -6,7 +6,6 @@ package live_test
 import (
 	"context"
 	"os"
-	"strings"
 	"testing"
 	"time"
 
@@ -32,16 +31,20 @@ type cluster struct {
 	namespace string
 }
 
-func newCluster(t *testing.T, namespace string) *cluster {
+func newCluster(t *testing.T) *cluster {
 	t.Helper()
 	config := server.Shared(t).Client()
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &cluster{T: t, client: client, namespace: namespace}
-	c.must(client.CoreV1().Namespaces().Create(t.Context(), &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{}))
-	c.must(client.CoreV1().ServiceAccounts(namespace).Create(t.Context(), &v1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default"}}, metav1.CreateOptions{}))
+	namespace, err := client.CoreV1().Namespaces().Create(t.Context(), &v1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "live-"}}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &cluster{T: t, client: client, namespace: namespace.Name}
+	t.Cleanup(c.clear)
+	c.must(client.CoreV1().ServiceAccounts(c.namespace).Create(t.Context(), &v1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default"}}, metav1.CreateOptions{}))
 
 	clock := clocktesting.NewFakeClock(time.Now())
 	ctx, cancel := context.WithCancel(context.Background())
@@ -60,6 +63,15 @@ func newCluster(t *testing.T, namespace string) *cluster {
 		}
 	})
 	return c
+}
+
+// clear removes the test's Pods, so that they hold no room in the next one.
+func (c *cluster) clear() {
+	now := int64(0)
+	err := c.client.CoreV1().Pods(c.namespace).DeleteCollection(context.Background(), metav1.DeleteOptions{GracePeriodSeconds: &now}, metav1.ListOptions{})
+	if err != nil {
+		c.Errorf("removing the test's Pods: %v", err)
+	}
 }
 
 func (c *cluster) must(_ any, err error) {
@@ -177,7 +189,7 @@ func (c *cluster) event(ctx context.Context, pod, reason string) string {
 }
 
 func TestPodsAreBoundOnceANodeIsReadyAndHasRoom(t *testing.T) {
-	c := newCluster(t, "bound")
+	c := newCluster(t)
 	c.join("room-a")
 	c.create("first", "3")
 	const unready = "0/1 nodes are available: 1 node(s) had untolerated taint {node.kubernetes.io/not-ready: }."
@@ -195,7 +207,7 @@ func TestPodsAreBoundOnceANodeIsReadyAndHasRoom(t *testing.T) {
 	}
 	c.eventually("its events say so", func(ctx context.Context) bool {
 		return c.event(ctx, "first", "FailedScheduling") == unready &&
-			strings.HasPrefix(c.event(ctx, "first", "Scheduled"), "Successfully assigned bound/first to room-a")
+			c.event(ctx, "first", "Scheduled") == "Successfully assigned "+c.namespace+"/first to room-a"
 	})
 
 	c.create("second", "2")
@@ -208,7 +220,7 @@ func TestPodsAreBoundOnceANodeIsReadyAndHasRoom(t *testing.T) {
 }
 
 func TestSilentNodeIsLostAndItsPodsGoWithIt(t *testing.T) {
-	c := newCluster(t, "lost")
+	c := newCluster(t)
 	leave := c.join("lost-a")
 	c.ready("lost-a")
 	c.create("plain", "1")
