@@ -7,6 +7,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+
+	"muster.dev/muster/internal/coverage"
 )
 
 // full is the best a node can do in one of the scores.
@@ -125,7 +127,7 @@ func (r *Request) avoidedTaints(room *NodeRoom) int64 {
 	var count int64
 	for i := range room.node.Spec.Taints {
 		taint := &room.node.Spec.Taints[i]
-		if taint.Effect == v1.TaintEffectPreferNoSchedule && !Tolerates(r.pod.Spec.Tolerations, taint) {
+		if taint.Effect == v1.TaintEffectPreferNoSchedule && !coverage.Tolerates(r.pod.Spec.Tolerations, taint) {
 			count++
 		}
 	}
