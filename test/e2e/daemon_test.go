@@ -150,7 +150,7 @@ func TestExamplesWorkAsTheyAre(t *testing.T) {
 	c := theCluster(t)
 	c.kubectl(t, "label", "node", "node-1", "muster.dev/canary=true")
 	defer c.kubectl(t, "label", "node", "node-1", "muster.dev/canary-")
-	for _, example := range []string{"node-exporter.yaml", "canary-pair.yaml"} {
+	for _, example := range []string{"node-exporter.yaml", "canary-pair.yaml", "policy-agent.yaml"} {
 		file := root("examples/" + example)
 		c.kubectl(t, "apply", "-f", file)
 		for _, set := range strings.Fields(c.kubectl(t, "get", "ds", "-n", "default", "-o", `jsonpath={range .items[*]}{.metadata.namespace}/{.metadata.name}{"\n"}{end}`)) {

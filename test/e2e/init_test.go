@@ -28,6 +28,21 @@ func TestTheNotesOwnProgram(t *testing.T) {
 	}
 }
 
+// TestTheExampleWithInitSteps: the failed step is retried, the other is not.
+func TestTheExampleWithInitSteps(t *testing.T) {
+	t.Parallel() // after the tests that change the node
+	c := theCluster(t)
+	c.kubectl(t, "apply", "-f", root("examples/init-steps.yaml"))
+	pod := c.pod(t, "default", "init-steps", "Ready", ready)
+	if first, second := pod.Status.InitContainerStatuses[0].RestartCount, pod.Status.InitContainerStatuses[1].RestartCount; first != 0 || second != 1 {
+		t.Errorf("the steps were restarted %d and %d times, want 0 and 1", first, second)
+	}
+	if got := strings.Fields(c.kubectl(t, "logs", "init-steps", "-c", "app")); strings.Join(got, " ") != "fetch check check app" {
+		t.Errorf("order is %v", got)
+	}
+	c.kubectl(t, "delete", "-f", root("examples/init-steps.yaml"), "--timeout=60s")
+}
+
 // steps is a Pod whose three init steps and app append their names to a file in
 // an emptyDir; second is what the second step does besides.
 func steps(policy, second string) string {
