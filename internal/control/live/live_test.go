@@ -81,8 +81,9 @@ func (c *cluster) must(_ any, err error) {
 	}
 }
 
-// join creates a node and keeps its lease fresh until the returned function is called.
-func (c *cluster) join(name string) (leave func()) {
+// join creates a node and keeps its lease, which is good for the seconds given,
+// fresh until the returned function is called.
+func (c *cluster) join(name string, seconds int32) (leave func()) {
 	c.Helper()
 	node := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{v1.LabelHostname: name}}}
 	created, err := c.client.CoreV1().Nodes().Create(c.Context(), node, metav1.CreateOptions{})
@@ -94,7 +95,7 @@ func (c *cluster) join(name string) (leave func()) {
 	stopped := make(chan struct{})
 	go func() {
 		defer close(stopped)
-		wait.UntilWithContext(ctx, func(ctx context.Context) { c.renew(ctx, name) }, 500*time.Millisecond)
+		wait.UntilWithContext(ctx, func(ctx context.Context) { c.renew(ctx, name, seconds) }, 500*time.Millisecond)
 	}()
 	leave = func() { cancel(); <-stopped }
 	c.Cleanup(func() {
@@ -107,8 +108,8 @@ func (c *cluster) join(name string) (leave func()) {
 	return leave
 }
 
-func (c *cluster) renew(ctx context.Context, name string) {
-	now, seconds := metav1.NowMicro(), int32(40)
+func (c *cluster) renew(ctx context.Context, name string, seconds int32) {
+	now := metav1.NowMicro()
 	leases := c.client.CoordinationV1().Leases(v1.NamespaceNodeLease)
 	lease, err := leases.Get(ctx, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
@@ -190,7 +191,7 @@ func (c *cluster) event(ctx context.Context, pod, reason string) string {
 
 func TestPodsAreBoundOnceANodeIsReadyAndHasRoom(t *testing.T) {
 	c := newCluster(t)
-	c.join("room-a")
+	c.join("room-a", 600)
 	c.create("first", "3")
 	const unready = "0/1 nodes are available: 1 node(s) had untolerated taint {node.kubernetes.io/not-ready: }."
 	c.eventually("the Pod says why it waits", func(ctx context.Context) bool {
@@ -221,7 +222,7 @@ func TestPodsAreBoundOnceANodeIsReadyAndHasRoom(t *testing.T) {
 
 func TestSilentNodeIsLostAndItsPodsGoWithIt(t *testing.T) {
 	c := newCluster(t)
-	leave := c.join("lost-a")
+	leave := c.join("lost-a", 40)
 	c.ready("lost-a")
 	c.create("plain", "1")
 	c.eventually("the Pod is bound", func(ctx context.Context) bool { return c.pod(ctx, "plain").Spec.NodeName == "lost-a" })
