@@ -9,6 +9,7 @@ DATA ?= /var/lib/muster
 IMAGES ?= bin/images
 FOCUS ?= .
 
+MODULE := muster.dev/muster
 KUBERNETES := $(shell sed -n 's|^require k8s.io/kubernetes v||p' go.mod)
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 K8SVERSION := k8s.io/component-base/version
@@ -22,9 +23,10 @@ GOTESTSUM := go run gotest.tools/gotestsum@v1.13.0 --format pkgname-and-test-fai
 # tests, so go test leaves vet to `make vet`.
 GOTEST := $(GOTESTSUM) -vet=off -count=1
 
-# Packages that hold the API server are slow to link and never run under -race.
-HEAVY := $(shell grep -rlE '"(k8s.io/kubernetes/|muster.dev/muster/internal/(apiserver|testkit|up|cli|store|control/stock)")' --include=*.go cmd internal 2>/dev/null | xargs -r -n1 dirname | sort -u | sed 's|^|./|')
-LIGHT = $(filter-out $(HEAVY) ./test/e2e ./test/images,$(shell go list -f '.{{slice .Dir (len .Root)}}' ./...))
+# Packages whose tests hold the API server are slow to link and never run under
+# -race; all the others but the end-to-end tests are light.
+HEAVY = $(shell go list -test -f '{{if .ForTest}}{{.ForTest}} {{join .Deps " "}}{{end}}' ./... | grep -F ' k8s.io/kubernetes/' | cut -d' ' -f1 | sort -u)
+LIGHT = $(filter-out $(HEAVY) $(MODULE)/test/e2e $(MODULE)/test/bench,$(shell go list ./...))
 
 .DEFAULT_GOAL := help
 
@@ -88,4 +90,4 @@ e2e: deps build images ## real containers: muster up, kubectl and kills (needs r
 
 .PHONY: test
 test: ## everything: check, race, servers, e2e
-	@$(MAKE) --no-print-directory check race servers e2e && echo "test: passed" || { echo "test: FAILED"; exit 1; }
+	@$(MAKE) --no-print-directory deps check race servers e2e && echo "test: passed" || { echo "test: FAILED"; exit 1; }
