@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	"k8s.io/apiserver/pkg/server/healthz"
 
 	"muster.dev/muster/internal/apiserver"
 	"muster.dev/muster/internal/host"
@@ -138,6 +139,7 @@ func (m *machine) startControlPlane(ctx context.Context, gateway netip.Addr) err
 		Listen: m.config.Listen, Advertise: m.address,
 		Names: []string{m.config.NodeName}, IPs: []net.IP{net.IP(gateway.AsSlice())},
 		ServiceCIDR: m.config.ServiceCIDR,
+		Health:      []healthz.HealthChecker{objects},
 	})
 	if err != nil {
 		return err

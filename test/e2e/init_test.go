@@ -15,7 +15,7 @@ import (
 func TestTheNotesOwnProgram(t *testing.T) {
 	t.Parallel() // after the tests that change the node
 	c := theCluster(t)
-	for range 2 {
+	for range 5 {
 		program := exec.Command("python3", "testdata/init-order.py", c.kubeconfig, "muster")
 		program.Env = append(os.Environ(), "PATH="+root("bin")+string(os.PathListSeparator)+os.Getenv("PATH"))
 		out, err := program.CombinedOutput()
