@@ -93,7 +93,7 @@ func TestAClusterBeginsWith(t *testing.T) {
 	s := server.Shared(t)
 	c := owner(t, s)
 	ctx := soon(t)
-	for _, name := range []string{"default", "kube-system", "kube-public"} {
+	for _, name := range []string{"default", "kube-system", "kube-public", "kube-node-lease"} {
 		waitFor(t, "the namespace "+name, func() bool {
 			_, err := c.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{})
 			return err == nil

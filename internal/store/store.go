@@ -29,6 +29,9 @@ const (
 	DefaultQuota = 4 << 30
 	// startTimeout bounds replaying the log of a large store on a slow disk.
 	startTimeout = 2 * time.Minute
+	// tickMillis and electionMillis are how long a member waits before it makes
+	// itself the leader. A single one has nobody to wait for, and every start does.
+	tickMillis, electionMillis = 50, 250
 	// slow is how long a request may take before the log says so: a busy small
 	// machine is often slower than etcd's own tenth of a second.
 	slow = time.Second
@@ -135,6 +138,7 @@ func (s *Store) config(o Options) *embed.Config {
 	c.AdvertisePeerUrls = []url.URL{peer}
 	c.InitialCluster = c.Name + "=" + peer.String()
 	c.EnableGRPCGateway = false
+	c.TickMs, c.ElectionMs = tickMillis, electionMillis
 	c.QuotaBackendBytes = o.Quota
 	// The API server compacts every five minutes; this is the floor for the time
 	// when no API server runs against the store.
