@@ -29,29 +29,50 @@ const (
 	logFileMode = 0o640
 )
 
-// rotateLogs keeps running containers' logs small until ctx ends.
+// rotateLogs keeps running containers' logs small until ctx ends. The runtime is
+// asked only when a log is big, and once at first: an agent may have died between
+// renaming a log and having it reopened.
 func (p *pods) rotateLogs(ctx context.Context) {
-	for {
+	for done := false; ; {
 		select {
 		case <-ctx.Done():
 			return
 		case <-p.clock.After(logCheck):
+		}
+		if done && !p.links.anyBig() {
+			continue
 		}
 		found, err := p.runtime.List(ctx)
 		if err != nil {
 			continue // the node's status says so
 		}
 		for _, held := range found {
-			for _, c := range held.Containers {
-				if !p.owns(held) || c.State != runtime.Running {
-					continue
-				}
-				if err := p.rotateLog(ctx, p.links.log(podOf(held), c.Name, int(c.Attempt)), c.ID); err != nil {
-					p.log.Warn("Turning over a log failed, will retry", "pod", held.Namespace+"/"+held.Name, "container", c.Name, "err", err)
-				}
+			if p.owns(held) {
+				p.rotateLogsOf(ctx, held)
 			}
 		}
+		done = true
 	}
+}
+
+func (p *pods) rotateLogsOf(ctx context.Context, held runtime.Pod) {
+	for _, c := range held.Containers {
+		if c.State != runtime.Running {
+			continue
+		}
+		if err := p.rotateLog(ctx, p.links.log(podOf(held), c.Name, int(c.Attempt)), c.ID); err != nil {
+			p.log.Warn("Turning over a log failed, will retry", "pod", held.Namespace+"/"+held.Name, "container", c.Name, "err", err)
+		}
+	}
+}
+
+// anyBig says that some log must be turned over, of whatever container.
+func (l logLinks) anyBig() bool {
+	logs, err := filepath.Glob(filepath.Join(l.pods, "*", "*", "*.log"))
+	return err != nil || slices.ContainsFunc(logs, func(path string) bool {
+		info, err := os.Stat(path)
+		return err == nil && info.Size() >= logBytes
+	})
 }
 
 // rotateLog turns one log over if it is big: the file gets a name with the time,

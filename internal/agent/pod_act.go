@@ -18,7 +18,7 @@ func (w *worker) act(ctx context.Context, pod *v1.Pod, seen podplan.Observed, d 
 			w.do(ctx, pod, seen, action, busy)
 		}
 	}
-	if d.Terminal && written && len(busy) == 0 { // the last status comes first, and nothing may be under way
+	if d.Terminal && written && quiet(busy) { // the last status comes first
 		w.do(ctx, pod, seen, podplan.Action{Verb: podplan.Release}, busy)
 	}
 	w.keepVolumesFresh(ctx, pod, busy, seen.Volumes.Ready && !d.Terminal && seen.Terminating == nil)
@@ -58,19 +58,24 @@ func (w *worker) do(ctx context.Context, pod *v1.Pod, seen podplan.Observed, a p
 // spawn runs a job beside the loop and wakes it at the end. A job that fails is
 // put off; one that was going on when the observation began is not run again.
 func (w *worker) spawn(ctx context.Context, id job, busy map[job]bool, work func(context.Context) error) {
-	if busy[id] || !w.jobs.due(id, w.clock.Now()) {
+	w.spawnAs(ctx, id, id, busy, work)
+}
+
+// spawnAs is spawn for a job whose failures put off others too: all of one lane.
+func (w *worker) spawnAs(ctx context.Context, id, lane job, busy map[job]bool, work func(context.Context) error) {
+	if busy[id] || !w.jobs.due(lane, w.clock.Now()) {
 		return
 	}
 	w.jobs.start(id, func() {
 		began := w.clock.Now()
 		if err := work(ctx); err != nil {
-			w.jobs.failed(id, w.clock.Now())
+			w.jobs.failed(lane, w.clock.Now())
 			if ctx.Err() == nil {
 				w.log.Warn("A step of the Pod failed, will retry", "step", id.verb, "of", id.what, "took", w.clock.Since(began), "err", err)
 			}
 			return
 		}
-		w.jobs.succeeded(id)
+		w.jobs.succeeded(lane)
 		w.log.Debug("A step of the Pod is done", "step", id.verb, "of", id.what, "took", w.clock.Since(began))
 	}, w.poke)
 }
@@ -79,8 +84,8 @@ func (w *worker) spawn(ctx context.Context, id job, busy map[job]bool, work func
 // overtake the first: a force deletion does not wait for the old grace period.
 func (w *worker) stopContainer(ctx context.Context, pod *v1.Pod, seen podplan.Observed, a podplan.Action, busy map[job]bool) {
 	now := w.clock.Now()
-	retried := job{verb: a.Verb, what: a.ID}
-	if !w.jobs.due(retried, now) {
+	lane := job{verb: a.Verb, what: a.ID}
+	if !w.jobs.due(lane, now) {
 		return
 	}
 	end := now.Add(a.Grace)
@@ -89,13 +94,22 @@ func (w *worker) stopContainer(ctx context.Context, pod *v1.Pod, seen podplan.Ob
 		return
 	}
 	id := job{verb: a.Verb, what: a.ID + " by " + end.UTC().Format(time.RFC3339Nano)}
-	w.spawn(ctx, id, busy, func(ctx context.Context) error {
+	w.spawnAs(ctx, id, lane, busy, func(ctx context.Context) error {
 		err := w.endContainer(ctx, pod, seen, a, first)
 		if err != nil {
 			w.stops.forget(a.ID)
-			w.jobs.failed(retried, w.clock.Now())
-			w.jobs.succeeded(id)
 		}
 		return err
 	})
+}
+
+// quiet says that nothing is under way that touches the Pod's containers, files or
+// status. A pull is nobody's but the image's.
+func quiet(busy map[job]bool) bool {
+	for id := range busy {
+		if id.verb != podplan.PullImage {
+			return false
+		}
+	}
+	return true
 }

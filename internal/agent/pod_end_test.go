@@ -103,3 +103,23 @@ func TestFailedListEndsNothing(t *testing.T) {
 		}
 	})
 }
+
+// A pull that takes for ever does not keep a Pod that is being deleted.
+func TestDeletionDoesNotWaitForAPull(t *testing.T) {
+	inBubble(t, func(t *testing.T, n *testNode) {
+		n.runtime.SetScript(fake.Script{Container: n.started, Pull: func(string, int) fake.Pull {
+			return fake.Pull{Delay: time.Hour}
+		}})
+		defer n.start(t)()
+		pod := testPod(apps("main"))
+		useImage(pod, "example.test/huge:1")
+		n.api.create(t, pod)
+		n.awaitEvent(t, pod, "Pulling")
+		n.api.delete(t, pod, 30)
+		began := time.Now()
+		n.awaitDisk(t, pod, time.Minute, func(d disk) bool { return d == disk{} })
+		if took := time.Since(began); took > time.Second {
+			t.Errorf("a Pod without containers took %v to end", took)
+		}
+	})
+}

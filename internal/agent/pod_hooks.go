@@ -21,7 +21,7 @@ import (
 func (w *worker) preStop(ctx context.Context, pod *v1.Pod, container *v1.Container, seen podplan.Observed, a podplan.Action) {
 	ctx, cancel := context.WithTimeout(ctx, a.Grace)
 	defer cancel()
-	if err := w.hook(ctx, container.Lifecycle.PreStop, container, a.ID, a.Grace, podIPs(pod, seen, w.hostIPs)); err != nil {
+	if err := w.hook(ctx, container.Lifecycle.PreStop, container, a.ID, a.Grace, podIPs(pod, seen, w.hostIPs)); err != nil && !errors.Is(context.Cause(ctx), context.Canceled) {
 		w.events.Container(pod, container.Name, v1.EventTypeWarning, "FailedPreStopHook", "PreStopHook failed")
 		w.log.Warn("A preStop hook failed", "container", container.Name, "err", err)
 	}
@@ -34,7 +34,7 @@ func (w *worker) postStart(ctx context.Context, pod *v1.Pod, container *v1.Conta
 	}
 	w.poke() // it runs: the status says so while the hook goes on
 	err := w.hook(ctx, container.Lifecycle.PostStart, container, id, 0, podIPs(pod, seen, w.hostIPs))
-	if err == nil {
+	if err == nil || ctx.Err() != nil { // the agent stops; the container goes on
 		return
 	}
 	w.events.Container(pod, container.Name, v1.EventTypeWarning, "FailedPostStartHook", "PostStartHook failed")

@@ -59,8 +59,12 @@ func (w *worker) observe(ctx context.Context, pod *v1.Pod, removed bool) (podpla
 		Terminating:     facts.terminating,
 		HostIPs:         w.hostIPs,
 	}
+	w.stops.keep(found.Containers)
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	maps.DeleteFunc(w.stopped, func(id string, _ bool) bool {
+		return !slices.ContainsFunc(found.Sandboxes, func(s runtime.Sandbox) bool { return s.ID == id })
+	})
 	seen.Sandboxes = sandboxes(found, w.stopped)
 	seen.Volumes = w.prepared
 	seen.Images = maps.Clone(w.images)
@@ -94,7 +98,7 @@ func (w *worker) remember(ctx context.Context, pod *v1.Pod, removed bool, found 
 	if t := termination(pod, removed, facts.terminating, now); t != nil {
 		news = append(news, fact{Terminating: t})
 	}
-	if !facts.admitted && facts.rejected == nil && !removed {
+	if !facts.admitted && facts.rejected == nil && !removed && pod.DeletionTimestamp == nil {
 		verdict, err := w.admit(ctx, pod, found)
 		if err != nil {
 			return err

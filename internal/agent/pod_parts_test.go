@@ -170,7 +170,7 @@ func TestFailedPostStartHookEndsItsContainer(t *testing.T) {
 			if hooks++; hooks == 1 {
 				return fake.Exec{Failure: errors.New("no such command")}
 			}
-			return fake.Exec{}
+			return fake.Exec{Takes: 10 * time.Minute} // as long as it likes
 		}})
 		defer n.start(t)()
 		pod := testPod(apps("main"), func(p *v1.Pod) {

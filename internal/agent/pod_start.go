@@ -31,16 +31,11 @@ func (f *startFault) Unwrap() error { return f.err }
 // startContainer creates and starts one attempt at a container. A failure is
 // kept for the next observation; when to try again is podplan's to say.
 func (w *worker) startContainer(ctx context.Context, pod *v1.Pod, seen podplan.Observed, a podplan.Action) error {
-	ctx, cancel := outlive(ctx, startTimeout)
-	defer cancel()
 	container := findContainer(pod, a.Container)
 	if container == nil || len(seen.Sandboxes) == 0 {
 		panic("podplan started a container the Pod does not have, or without a sandbox: " + a.Container)
 	}
-	id, fault := w.create(ctx, pod, container, seen, a)
-	if fault == nil {
-		fault = w.start(ctx, pod, container, id, a)
-	}
+	id, fault := w.createAndStart(ctx, pod, container, seen, a)
 	w.startTried(a.Container, fault)
 	if fault != nil {
 		w.events.Container(pod, a.Container, v1.EventTypeWarning, "Failed", "Error: "+fault.Error())
@@ -49,6 +44,16 @@ func (w *worker) startContainer(ctx context.Context, pod *v1.Pod, seen podplan.O
 	}
 	w.postStart(ctx, pod, container, seen, id)
 	return nil
+}
+
+func (w *worker) createAndStart(ctx context.Context, pod *v1.Pod, container *v1.Container, seen podplan.Observed, a podplan.Action) (string, *startFault) {
+	ctx, cancel := outlive(ctx, startTimeout)
+	defer cancel()
+	id, fault := w.create(ctx, pod, container, seen, a)
+	if fault != nil {
+		return "", fault
+	}
+	return id, w.start(ctx, pod, container, id, a)
 }
 
 // create makes the container, or takes the one that an agent made before it was

@@ -2,12 +2,15 @@ package agent
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
 
 	"muster.dev/muster/internal/podplan"
+	"muster.dev/muster/internal/runtime"
 )
 
 // leastGrace is what a container gets to react to its stop signal, however long
@@ -66,6 +69,15 @@ func (s *stops) claim(id string, end, now time.Time) (first, ok bool) {
 	}
 	s.end[id] = end
 	return !stopping, true
+}
+
+// keep forgets the stops of containers that are no more.
+func (s *stops) keep(held []runtime.Container) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	maps.DeleteFunc(s.end, func(id string, _ time.Time) bool {
+		return !slices.ContainsFunc(held, func(c runtime.Container) bool { return c.ID == id })
+	})
 }
 
 // forget lets a stop that failed be tried again.

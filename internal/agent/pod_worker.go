@@ -90,6 +90,8 @@ func newWorker(s *shared, pod *v1.Pod, removed bool) *worker {
 // ends, and its jobs with it.
 func (w *worker) run(ctx context.Context) {
 	defer w.close()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	for !w.isFinished() {
 		wait := w.step(ctx)
 		timer := w.clock.NewTimer(wait)
@@ -106,6 +108,7 @@ func (w *worker) run(ctx context.Context) {
 
 func (w *worker) close() {
 	w.jobs.wait()
+	w.probes.Remove(w.uid)
 	if w.journal == nil {
 		return
 	}
