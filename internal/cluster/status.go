@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -41,14 +40,6 @@ func (c *Cluster) writeStatus(ctx context.Context, plan daemonset.Plan) error {
 		if err != nil {
 			return fmt.Errorf("reading DaemonSet %s to write its status: %w", plan.Set.Name, err)
 		}
-		plan.Status = onto(set, plan.Status)
+		plan.Status = daemonset.Onto(set.Status, plan.Status)
 	}
-}
-
-// onto is our status with what others own in the newest one: conditions and the
-// count of collisions.
-func onto(set *appsv1.DaemonSet, ours appsv1.DaemonSetStatus) appsv1.DaemonSetStatus {
-	ours.Conditions = set.Status.Conditions
-	ours.CollisionCount = set.Status.CollisionCount
-	return ours
 }

@@ -63,6 +63,9 @@ func (c *Cluster) tell(plan daemonset.Plan, s *story) {
 	if s.createErr != nil {
 		c.Events.Eventf(plan.Set, v1.EventTypeWarning, "FailedCreate", "Error creating: %v", s.createErr)
 	}
+	if held := daemonset.HeldBy(plan.Status); held != "" && daemonset.HeldBy(plan.Set.Status) == "" {
+		c.Events.Event(plan.Set, v1.EventTypeWarning, string(daemonset.RolloutHeld), held)
+	}
 	if s.deleteErr != nil {
 		c.Events.Eventf(plan.Set, v1.EventTypeWarning, "FailedDelete", "Error deleting: %v", s.deleteErr)
 	}

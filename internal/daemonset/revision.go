@@ -126,6 +126,7 @@ func ownRevisions(set *appsv1.DaemonSet, all []*appsv1.ControllerRevision) (own,
 			cmp.Compare(a.Name, b.Name),
 		)
 	})
+	slices.SortFunc(adopt, func(a, b *appsv1.ControllerRevision) int { return cmp.Compare(a.Name, b.Name) })
 	return own, adopt
 }
 

@@ -39,6 +39,7 @@ func (d *decider) status() appsv1.DaemonSetStatus {
 			}
 		}
 	}
+	status.Conditions = d.conditions()
 	status.NumberUnavailable = status.DesiredNumberScheduled - status.NumberAvailable
 	return status
 }

@@ -2,8 +2,6 @@ package daemonset
 
 import (
 	"slices"
-	"strconv"
-	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -108,7 +106,7 @@ func (d *decider) updateInPlace() {
 	}
 	if waiting > 0 {
 		holders = append(append(holders, broken...), fresh...)
-		d.plan.Reasons = append(d.plan.Reasons, held(reason.RolloutHeld, max(down, moving), d.unavailable, holders))
+		d.hold(reason.RolloutHeld, max(down, moving), d.unavailable, holders)
 	}
 }
 
@@ -155,7 +153,7 @@ func (d *decider) updateSurging() {
 		waiting++
 	}
 	if waiting > 0 {
-		d.plan.Reasons = append(d.plan.Reasons, held(reason.SurgeHeld, extra, d.surge, holders))
+		d.hold(reason.SurgeHeld, extra, d.surge, holders)
 	}
 	d.warnHostPorts()
 }
@@ -170,18 +168,4 @@ func (d *decider) warnHostPorts() {
 			}
 		}
 	}
-}
-
-// held says what an update waits for, naming the first few of the nodes.
-func held(code reason.Code, count, budget int, holders []*place) reason.Reason {
-	const named = 5
-	var names []string
-	for _, p := range holders {
-		if len(names) == named {
-			names = append(names, "and "+strconv.Itoa(len(holders)-named)+" more")
-			break
-		}
-		names = append(names, p.Node.Name)
-	}
-	return reason.Reason{Code: code, Count: count, Asked: strconv.Itoa(budget), Object: strings.Join(names, ", ")}
 }

@@ -3,12 +3,14 @@ package daemonset_test
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	v1 "k8s.io/api/core/v1"
 
+	"muster.dev/muster/internal/daemonset"
 	"muster.dev/muster/internal/reason"
 	"muster.dev/muster/internal/testkit/build"
 )
@@ -282,5 +284,47 @@ func TestStatusCountsEveryNodeOnce(t *testing.T) {
 	}
 	if got.ObservedGeneration != want.ObservedGeneration || fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("status is\n%+v, should be\n%+v", got, want)
+	}
+}
+
+func TestAHoldIsToldOnceItLasts(t *testing.T) {
+	f := running(t, build.DaemonSet("logd"), "a", "b")
+	foreign := appsv1.DaemonSetCondition{Type: "Theirs", Status: v1.ConditionTrue}
+	f.set.Status.Conditions = []appsv1.DaemonSetCondition{foreign}
+	f.template(build.Image("daemon:v2"))
+	f.push(3)
+	plan := f.decide()
+	if daemonset.HeldBy(plan.Status) != "" || plan.Next.IsZero() {
+		t.Fatalf("an update that has just begun is told as held: %+v, next look at %v", plan.Status.Conditions, plan.Next)
+	}
+	f.now = plan.Next
+	f.apply(f.decide())
+	told := f.now
+	f.now = f.now.Add(time.Hour)
+	f.apply(f.decide())
+	conditions := f.set.Status.Conditions
+	if len(conditions) != 2 || conditions[0] != foreign {
+		t.Fatalf("conditions are %+v, should be theirs and one more", conditions)
+	}
+	if got := conditions[1]; got.Type != daemonset.RolloutHeld || !strings.HasSuffix(got.Message, "maxUnavailable is 1: a") || !got.LastTransitionTime.Time.Equal(told) {
+		t.Errorf("the condition is %+v, should name node a, since %v", got, told)
+	}
+	f.serve()
+	f.settle(true)
+	if got := f.set.Status.Conditions; len(got) != 1 || got[0] != foreign {
+		t.Errorf("when the update is through the conditions are %+v", got)
+	}
+}
+
+func TestAStatusGoesOntoANewerOne(t *testing.T) {
+	held := appsv1.DaemonSetCondition{Type: daemonset.RolloutHeld, Message: "new"}
+	theirs := appsv1.DaemonSetCondition{Type: "Theirs"}
+	newer := appsv1.DaemonSetStatus{
+		NumberReady: 1, CollisionCount: new(int32(3)),
+		Conditions: []appsv1.DaemonSetCondition{{Type: daemonset.RolloutHeld, Message: "old"}, theirs},
+	}
+	got := daemonset.Onto(newer, appsv1.DaemonSetStatus{NumberReady: 5, Conditions: []appsv1.DaemonSetCondition{held}})
+	if got.NumberReady != 5 || *got.CollisionCount != 3 || !slices.Equal(got.Conditions, []appsv1.DaemonSetCondition{theirs, held}) {
+		t.Errorf("the status is %+v", got)
 	}
 }
