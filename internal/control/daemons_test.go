@@ -184,6 +184,32 @@ func TestC47AFailingCreateStopsTheGrowthOfTheBatch(t *testing.T) {
 	})
 }
 
+func TestAStatusIsWrittenOncePerBurstAndSurvivesConflicts(t *testing.T) {
+	objects := []runtime.Object{build.DaemonSet("logd")}
+	for i := range 100 {
+		objects = append(objects, worldNode(fmt.Sprintf("n%03d", i)))
+	}
+	var conflicts atomic.Int64
+	conflict := func(_ context.Context, s *shared) (func(context.Context) error, error) {
+		s.client.(*fake.Clientset).PrependReactor("update", "daemonsets", func(action clienttesting.Action) (bool, runtime.Object, error) {
+			if action.GetSubresource() != "status" || conflicts.Add(1) > 2 {
+				return false, nil, nil
+			}
+			return true, nil, apierrors.NewConflict(appsv1.Resource("daemonsets"), "logd", fmt.Errorf("changed"))
+		})
+		return untilDone, nil
+	}
+	inWorld(t, append(slices.Clone(daemonLoops), loop{"conflicts", conflict}), objects, func(w *world) {
+		if got := w.set("logd").Status; got.NumberAvailable != 100 || got.ObservedGeneration != 1 {
+			t.Errorf("status is %+v, should say 100 available", got)
+		}
+		// Created, and Ready in one or a few bursts of news; two tries were refused.
+		if n := w.writes("update", "daemonsets", "status"); n > 10 {
+			t.Errorf("the status of one set was written %d times for 100 Pods", n)
+		}
+	})
+}
+
 func TestAPodThatCannotBeBoundIsCreatedUnbound(t *testing.T) {
 	full := worldPod("full", "4", onNode("a"))
 	set := build.DaemonSet("logd", func(set *appsv1.DaemonSet) {
