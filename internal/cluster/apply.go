@@ -30,8 +30,11 @@ func (c *Cluster) Apply(ctx context.Context, plan daemonset.Plan) error {
 	}
 	var story story
 	err := c.movePods(ctx, plan, &story)
-	if again, ok := c.Decide(plan.Set.UID); ok && !plan.History.Collided {
-		plan.Status = again.Status
+	if plan.Acts() && !plan.History.Collided {
+		// The status to write is the one after what was just done.
+		if again, ok := c.Decide(plan.Set.UID); ok {
+			plan.Status = again.Status
+		}
 	}
 	err = errors.Join(err, c.writeStatus(ctx, plan))
 	c.tell(plan, &story)
