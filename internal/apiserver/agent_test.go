@@ -22,9 +22,21 @@ import (
 	"muster.dev/muster/internal/testkit/server"
 )
 
+// tell says who asked an agent for what.
+func tell(w http.ResponseWriter, r *http.Request) {
+	fmt.Fprintf(w, "%s %s\n", r.TLS.PeerCertificates[0].Subject.CommonName, r.URL)
+}
+
+// follow sends one line and keeps the answer open until nobody listens.
+func follow(w http.ResponseWriter, r *http.Request) {
+	fmt.Fprintln(w, "first")
+	w.(http.Flusher).Flush()
+	<-r.Context().Done()
+}
+
 // fakeAgent is a node's HTTPS endpoint that lets in who shows a certificate of
-// the cluster, and says who that was and what was asked.
-func fakeAgent(t *testing.T, s *server.Server, serving pki.Pair) int {
+// the cluster. It returns its port.
+func fakeAgent(t *testing.T, s *server.Server, serving pki.Pair, answer http.HandlerFunc) int {
 	t.Helper()
 	certificate, err := tls.LoadX509KeyPair(serving.CertFile, serving.KeyFile)
 	if err != nil {
@@ -36,9 +48,7 @@ func fakeAgent(t *testing.T, s *server.Server, serving pki.Pair) int {
 	}
 	clients := x509.NewCertPool()
 	clients.AppendCertsFromPEM(authority)
-	agent := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		fmt.Fprintf(w, "%s %s\n", r.TLS.PeerCertificates[0].Subject.CommonName, r.URL)
-	}))
+	agent := httptest.NewUnstartedServer(answer)
 	agent.TLS = &tls.Config{
 		Certificates: []tls.Certificate{certificate}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: clients}
 	agent.Config.ErrorLog = log.New(io.Discard, "", 0)
@@ -74,7 +84,7 @@ func TestLogsComeFromTheNodesAgent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	runningPod(t, c, "logs", fakeAgent(t, s, good))
+	runningPod(t, c, "logs", fakeAgent(t, s, good, tell))
 	out, err := c.CoreV1().Pods("agents").GetLogs("on-logs", &v1.PodLogOptions{Previous: true}).DoRaw(soon(t))
 	if err != nil {
 		t.Fatal(err)
@@ -92,7 +102,7 @@ func TestLogsComeFromTheNodesAgent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	runningPod(t, c, "impostor", fakeAgent(t, s, bad))
+	runningPod(t, c, "impostor", fakeAgent(t, s, bad, tell))
 	err = c.CoreV1().Pods("agents").GetLogs("on-impostor", &v1.PodLogOptions{}).Do(soon(t)).Error()
 	if err == nil || !strings.Contains(err.Error(), "certificate signed by unknown authority") {
 		t.Errorf("the impostor was believed: %v", err)

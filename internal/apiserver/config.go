@@ -106,8 +106,9 @@ type assembly struct {
 	custom  *apiextensions.Config
 }
 
-// assemble prepares both servers without starting anything.
-func assemble(s *settings) (*assembly, error) {
+// assemble prepares both servers without starting anything. The end of stopping
+// is what they will be told to stop by.
+func assemble(stopping context.Context, s *settings) (*assembly, error) {
 	certificate, err := s.certificate()
 	if err != nil {
 		return nil, err
@@ -125,6 +126,7 @@ func assemble(s *settings) (*assembly, error) {
 	}
 	a.generic = generic
 	networkHost := generic.LoopbackClientConfig.Host
+	generic.BuildHandlerChainFunc = handlerChain(stopping)
 	if err := a.adjust(informers); err != nil {
 		return nil, err
 	}

@@ -1,7 +1,9 @@
 package apiserver_test
 
 import (
+	"bufio"
 	"errors"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -90,7 +92,45 @@ func TestASecondServerOnTheSameDirectoryIsRefused(t *testing.T) {
 	}
 }
 
-func TestShutdownEndsWatchesAndDrains(t *testing.T) {
+// watching opens a watch and says by name when it has ended.
+func watching(t *testing.T, c kubernetes.Interface, name string, ended chan<- string) {
+	t.Helper()
+	w, err := c.CoreV1().Pods("").Watch(soon(t), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		for range w.ResultChan() {
+		}
+		ended <- name
+	}()
+}
+
+// following opens a log that does not end by itself, and says when it was cut.
+func following(t *testing.T, s *server.Server, c kubernetes.Interface, ended chan<- string) {
+	t.Helper()
+	serving, err := s.PKI.AgentServer("follow", []net.IP{net.IPv4(127, 0, 0, 1)}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	space(t, owner(t, s), "agents", nil)
+	runningPod(t, owner(t, s), "follow", fakeAgent(t, s, serving, follow))
+	stream, err := c.CoreV1().Pods("agents").GetLogs("on-follow", &v1.PodLogOptions{Follow: true}).Stream(soon(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(stream)
+	if !lines.Scan() || lines.Text() != "first" {
+		t.Fatalf("the log begins with %q", lines.Text())
+	}
+	go func() {
+		for lines.Scan() {
+		}
+		ended <- "log"
+	}()
+}
+
+func TestShutdownEndsWatchesAndLogs(t *testing.T) {
 	s := open(t, t.TempDir())
 	ctx := soon(t)
 	inside := owner(t, s)
@@ -102,33 +142,23 @@ func TestShutdownEndsWatchesAndDrains(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ended := make(chan string, 2)
-	for name, c := range map[string]kubernetes.Interface{"inside": inside, "outside": outside} {
-		w, err := c.CoreV1().Pods("").Watch(ctx, metav1.ListOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		go func() {
-			for range w.ResultChan() {
-			}
-			ended <- name
-		}()
-	}
+	ended := make(chan string, 3)
+	watching(t, inside, "inside", ended)
+	watching(t, outside, "outside", ended)
+	following(t, s, outside, ended)
+
 	began := time.Now()
-	if err := s.Shutdown(ctx); err != nil {
-		t.Fatal(err)
-	}
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if took := time.Since(began); took > 10*time.Second {
+	if took := time.Since(began); took > 15*time.Second {
 		t.Errorf("closing took %s", took)
 	}
-	for range 2 {
+	for range cap(ended) {
 		select {
 		case <-ended:
 		case <-ctx.Done():
-			t.Fatal("a watch goes on after the server's end")
+			t.Fatal("something goes on after the server's end")
 		}
 	}
 	select {

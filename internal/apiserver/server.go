@@ -67,26 +67,28 @@ func closeListener(l net.Listener) error {
 }
 
 func start(ctx context.Context, s *settings) (*Server, error) {
-	a, err := assemble(s)
-	if err != nil {
-		return nil, err
-	}
 	ca, err := s.PKI.Server.PEM()
 	if err != nil {
 		return nil, err
 	}
+	run, stop := context.WithCancel(context.Background())
+	a, err := assemble(run, s)
+	if err != nil {
+		stop()
+		return nil, err
+	}
 	generic, err := a.build()
 	if err != nil {
+		stop()
 		return nil, err
 	}
 	server := &Server{
 		URL:     "https://" + net.JoinHostPort(s.Advertise.String(), strconv.Itoa(s.port)),
 		CA:      ca,
 		client:  a.generic.LoopbackClientConfig,
+		stop:    stop,
 		stopped: make(chan struct{}),
 	}
-	var run context.Context
-	run, server.stop = context.WithCancel(context.Background())
 	prepared := generic.PrepareRun()
 	a.local.Serve(generic.Handler)
 	go func() {

@@ -17,6 +17,13 @@ const (
 	levelClosing  = zapcore.FatalLevel
 )
 
+// benign are messages about a store that is so new that it has no version yet;
+// etcd looks again every four seconds.
+var benign = map[string]bool{
+	"Failed to detect schema version":  true,
+	"failed to update storage version": true,
+}
+
 // zapTo makes the logger etcd wants out of the one the rest of the program uses.
 func zapTo(log *slog.Logger, level zap.AtomicLevel) *zap.Logger {
 	return zap.New(&slogCore{log: log.With("component", "etcd"), AtomicLevel: level})
@@ -33,7 +40,7 @@ func (c *slogCore) With(fields []zapcore.Field) zapcore.Core {
 }
 
 func (c *slogCore) Check(e zapcore.Entry, checked *zapcore.CheckedEntry) *zapcore.CheckedEntry {
-	if c.Enabled(e.Level) {
+	if c.Enabled(e.Level) && !benign[e.Message] {
 		return checked.AddCore(e, c)
 	}
 	return checked
