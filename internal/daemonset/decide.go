@@ -51,8 +51,8 @@ type decider struct {
 	wanted             []*place
 	staying            []*place // nodes that want no Pod now and have one that may stay
 	plan               *Plan
-	held               *reason.Reason // what an update waits for, since then
-	heldSince          time.Time
+	held               *reason.Reason // what an update waits for; nil if it does not
+	heldSince          time.Time      // the last thing that happened where it waits
 }
 
 // place is one node while it is decided on.

@@ -50,63 +50,73 @@ func (d *decider) update() {
 	}
 }
 
-// updateInPlace deletes outdated Pods within maxUnavailable. Two things are counted
-// against it. down: nodes without an available Pod, whatever the cause; a Pod that
-// is Ready is only deleted if that leaves down within the budget. moving: those of
-// them that are already being renewed; a Pod that is broken anyway is only deleted
-// if that leaves moving within the budget, so that one bad dependency does not
-// restart the fleet at once. A node that does not want the Pod now (since it is not
-// ready, for one) counts as it is, but its Pod is left alone: it would not come back.
-func (d *decider) updateInPlace() {
-	var broken, fresh, healthy, holders []*place
-	moving, away := 0, 0
+// census is how the nodes of a set stand before its update in place goes on.
+type census struct {
+	// The nodes with an outdated Pod that is not Ready, Ready and not available for
+	// long enough, or available.
+	broken, fresh, healthy []*place
+	// moving are nodes without an available Pod whose renewal is under way; away are
+	// nodes that want no Pod now (not being ready, for one) and have a silent old one.
+	// That is left alone, since it would not come back, but it counts as down.
+	moving, away []*place
+}
+
+func (d *decider) census() (c census) {
 	for _, p := range d.wanted {
 		switch {
 		case p.old != nil && !coverage.Ready(p.old):
-			broken = append(broken, p)
+			c.broken = append(c.broken, p)
 		case p.old != nil && !d.available(p.old):
-			fresh = append(fresh, p)
+			c.fresh = append(c.fresh, p)
 		case p.old != nil:
-			healthy = append(healthy, p)
+			c.healthy = append(c.healthy, p)
 		case p.new == nil || !d.available(p.new):
-			moving++
-			holders = append(holders, p)
+			c.moving = append(c.moving, p)
 		}
 	}
 	for _, p := range d.staying {
 		switch {
 		case p.old != nil && d.available(p.old), p.new != nil && d.available(p.new):
 		case p.old != nil:
-			away++
-			holders = append(holders, p)
+			c.away = append(c.away, p)
 		default:
-			moving++
-			holders = append(holders, p)
+			c.moving = append(c.moving, p)
 		}
 	}
-	down := moving + away + len(broken) + len(fresh)
-	waiting := len(broken) + len(fresh) + len(healthy)
-	for _, p := range broken {
+	return c
+}
+
+// updateInPlace deletes outdated Pods within maxUnavailable. Two things are counted
+// against it. down: nodes without an available Pod, whatever the cause; a Pod that
+// is Ready is only deleted if that leaves down within the budget. moving: those of
+// them that are already being renewed; a Pod that is broken anyway is only deleted
+// if that leaves moving within the budget, so that one bad dependency does not
+// restart the fleet at once.
+func (d *decider) updateInPlace() {
+	c := d.census()
+	moving := len(c.moving)
+	down := moving + len(c.away) + len(c.broken) + len(c.fresh)
+	waiting := len(c.broken) + len(c.fresh) + len(c.healthy)
+	for _, p := range c.broken {
 		if moving < d.unavailable {
 			d.replace(p, true)
 			moving, waiting = moving+1, waiting-1
 		}
 	}
 	if down <= d.unavailable {
-		for _, p := range fresh {
+		for _, p := range c.fresh {
 			d.replace(p, false)
 			waiting--
 		}
 	}
-	for _, p := range healthy {
+	for _, p := range c.healthy {
 		if down < d.unavailable {
 			d.replace(p, false)
 			down, waiting = down+1, waiting-1
 		}
 	}
 	if waiting > 0 {
-		holders = append(append(holders, broken...), fresh...)
-		d.hold(reason.RolloutHeld, max(down, moving), d.unavailable, holders)
+		d.hold(reason.RolloutHeld, down, d.unavailable, slices.Concat(c.moving, c.away, c.broken, c.fresh))
 	}
 }
 
