@@ -25,6 +25,7 @@ var errKilled = errors.New("the agent was killed")
 type mortal struct {
 	runtime.Runtime
 	killed chan struct{}
+	lag    func() time.Duration // how long a read is on its way; nil: no time
 
 	mu    sync.Mutex
 	left  int
@@ -55,7 +56,11 @@ func (m *mortal) Pod(ctx context.Context, uid types.UID) (runtime.Pod, error) {
 	if m.dead() {
 		return runtime.Pod{}, errKilled
 	}
-	return m.Runtime.Pod(ctx, uid)
+	found, err := m.Runtime.Pod(ctx, uid)
+	if m.lag != nil {
+		time.Sleep(m.lag())
+	}
+	return found, err
 }
 
 func (m *mortal) RunSandbox(ctx context.Context, config *cri.PodSandboxConfig, handler string) (id string, err error) {
