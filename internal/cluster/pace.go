@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"sync"
 
@@ -17,8 +18,9 @@ type pace struct {
 	slow bool
 }
 
-// burst does n things. It stops at the first batch with an error and returns that
-// error, so that a write which always fails is not tried a thousand times.
+// burst does n things, each at most once. After an error it goes on carefully, and
+// stops at the next, so that a write which always fails is not tried a thousand
+// times. It returns the first error, whatever succeeded after it.
 func (p *pace) burst(ctx context.Context, n int, do func(ctx context.Context, i int) error) error {
 	if n == 0 {
 		return nil // nothing learnt
@@ -27,22 +29,22 @@ func (p *pace) burst(ctx context.Context, n int, do func(ctx context.Context, i 
 	if p.slow {
 		size = 1
 	}
+	var first error
 	for done := 0; done < n; {
-		batch := min(size, n-done)
-		finished, err := inParallel(ctx, done, batch, do)
+		finished, err := inParallel(ctx, done, min(size, n-done), do)
 		done += finished
-		if err != nil {
-			if p.slow || ctx.Err() != nil {
-				p.slow = true
-				return err
-			}
-			p.slow, size = true, 1 // once more, carefully
+		if err == nil {
+			size *= 2
 			continue
 		}
-		size *= 2
+		first = cmp.Or(first, err)
+		if p.slow || ctx.Err() != nil {
+			break
+		}
+		p.slow, size = true, 1
 	}
-	p.slow = false
-	return nil
+	p.slow = first != nil
+	return first
 }
 
 // inParallel does the things from first on, and starts no more after an error. It

@@ -20,7 +20,8 @@ func TestBurstsGoAllAtOnceUntilAnError(t *testing.T) {
 		slowAfter   bool
 	}{
 		{name: "no error", fails: func(int) bool { return false }, least: 100, most: 100},
-		{name: "one error is walked around", fails: func(i int) bool { return i == 40 }, least: 100, most: 100},
+		{name: "one error is walked around and told", fails: func(i int) bool { return i == 40 }, least: 100, most: 100, err: refused, slowAfter: true},
+		{name: "the very last one's error is told too", fails: func(i int) bool { return i == 99 }, least: 100, most: 100, err: refused, slowAfter: true},
 		{name: "a closed door", fails: func(int) bool { return true }, least: 2, most: together + 3, err: refused, slowAfter: true},
 		{name: "a door that was closed before is tried once", slow: true, fails: func(int) bool { return true }, least: 1, most: 1, err: refused, slowAfter: true},
 		{name: "a door that was closed before and is open", slow: true, fails: func(int) bool { return false }, least: 100, most: 100},

@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 
+	"muster.dev/muster/internal/daemonset"
 	"muster.dev/muster/internal/testkit/build"
 )
 
@@ -223,6 +224,28 @@ func TestAPodThatCannotBeBoundIsCreatedUnbound(t *testing.T) {
 		if got := w.set("logd").Status; got.DesiredNumberScheduled != 1 || got.CurrentNumberScheduled != 1 || got.NumberReady != 0 {
 			t.Errorf("status is %+v", got)
 		}
+	})
+}
+
+func TestAStrangerWithTheNameIsLeftAloneAndSaid(t *testing.T) {
+	set := build.DaemonSet("logd", build.Selecting("role=x"))
+	node := worldNode("a", func(node *v1.Node) { node.Labels["role"] = "x" })
+	name := daemonset.PodName(set, node.UID, "")
+	stranger := worldPod(name, "1", onNode("b"))
+	inWorld(t, daemonLoops, []runtime.Object{set, node, worldNode("b"), stranger}, func(w *world) {
+		got := w.messages("FailedCreate", "logd")
+		if len(got) == 0 || !strings.Contains(got[0], "another object has this Pod's name") {
+			t.Errorf("events are %q, should say that the name is taken", got)
+		}
+		if w.pod(name).UID != stranger.UID {
+			t.Error("the stranger is gone")
+		}
+		if got := w.set("logd").Status; got.DesiredNumberScheduled != 1 || got.CurrentNumberScheduled != 0 {
+			t.Errorf("status is %+v, should lack the one Pod", got)
+		}
+		w.deletePod(name)
+		w.pass(2 * time.Minute)
+		w.expectPods("a=v1")
 	})
 }
 
