@@ -88,6 +88,21 @@ servers: ## the tests that start an API server
 e2e: deps build images ## real containers: muster up, kubectl and kills (needs root); FOCUS=regexp picks tests
 	MUSTER_E2E=1 $(GOTEST) -timeout 30m -run '$(FOCUS)' ./test/e2e
 
+.PHONY: bench
+bench: deps build images ## measure starts, Pods, memory and writes beside a peer (needs root, three minutes)
+	@go run ./test/bench
+
 .PHONY: test
 test: ## everything: check, race, servers, e2e
 	@$(MAKE) --no-print-directory deps check race servers e2e && echo "test: passed" || { echo "test: FAILED"; exit 1; }
+
+UPSTREAM := $(CURDIR)/bin/upstream
+
+.PHONY: upstream
+upstream: deps build ## Kubernetes' own suite, the specs in scope (needs root); FOCUS=regexp picks specs
+	@command -v busybox curl >/dev/null || apt-get install -y -qq --no-install-recommends busybox-static curl >/dev/null
+	@mkdir -p $(UPSTREAM) && ln -sf ../muster ../kubectl $(UPSTREAM)
+	cd test/upstream && go test -c -vet=off -ldflags '-s -w' -o $(UPSTREAM)/e2e.test k8s.io/kubernetes/test/e2e
+	cd test/upstream && go build -ldflags '-s -w' -o $(UPSTREAM)/ginkgo github.com/onsi/ginkgo/v2/ginkgo
+	cd test/upstream && go run ./images $(UPSTREAM)/images.tar
+	@cd test/upstream && go run ./run -bin $(UPSTREAM) -report $(UPSTREAM)/report -focus '$(FOCUS)'

@@ -57,12 +57,9 @@ func layers(dir string) (parts, error) {
 	if err := shell(p.shell); err != nil {
 		return parts{}, err
 	}
-	for _, name := range []string{"curl", "bash"} {
-		if err := p.tools.linked(name); err != nil {
-			return parts{}, err
-		}
+	if err := p.tools.linked("curl"); err != nil {
+		return parts{}, err
 	}
-	p.tools.link("bin/bash", "/usr/bin/bash")
 	if err := agnhost(p.agnhost, dir); err != nil {
 		return parts{}, err
 	}
@@ -79,7 +76,8 @@ func layers(dir string) (parts, error) {
 	return p, nil
 }
 
-// shell is busybox under all its names and the accounts the suite knows.
+// shell is busybox under all its names and the accounts the suite knows. Its sh is
+// bash: Debian's busybox does not pass on variables whose names are not a shell's.
 func shell(files tree) error {
 	where, err := exec.LookPath("busybox")
 	if err != nil {
@@ -99,6 +97,11 @@ func shell(files tree) error {
 			files.link("bin/"+name, "busybox")
 		}
 	}
+	if err := files.linked("bash"); err != nil {
+		return err
+	}
+	files.link("bin/bash", "/usr/bin/bash")
+	files.link("bin/sh", "bash")
 	for name, mode := range map[string]int64{"tmp": 0o1777, "root": 0o700, "proc": 0o755, "sys": 0o755, "dev": 0o755, "run": 0o755, "home": 0o755} {
 		files.dir(name, mode)
 	}

@@ -35,7 +35,7 @@ func startCluster(ctx context.Context, o options) (*cluster, error) {
 			"--pod-logs-dir", filepath.Join(dir, "pods"), "--container-logs-dir", filepath.Join(dir, "containers"))
 	}
 	if err == nil {
-		err = c.run(ctx, "images", "import", "--data-dir", c.data(), filepath.Join(o.bin, "upstream-images.tar"))
+		err = c.run(ctx, "images", "import", "--data-dir", c.data(), filepath.Join(o.bin, "images.tar"))
 	}
 	if err != nil {
 		c.purge()

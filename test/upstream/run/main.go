@@ -35,7 +35,7 @@ func main() {
 	flag.StringVar(&o.known, "known", "known.txt", "file that lists the specs that cannot pass yet, and why")
 	flag.StringVar(&o.focus, "focus", "", "run only the lines that match this regular expression")
 	flag.StringVar(&o.skip, "skip", "", "leave out the lines that match this regular expression")
-	flag.StringVar(&o.bin, "bin", "../../bin", "folder of muster, kubectl and upstream's programs")
+	flag.StringVar(&o.bin, "bin", "../../bin/upstream", "folder of muster, kubectl and upstream's programs")
 	flag.StringVar(&o.report, "report", "../../bin/upstream/report", "folder for reports and logs")
 	flag.IntVar(&o.processes, "processes", 4, "specs to run at a time, but for serial ones")
 	flag.StringVar(&o.kubeconfig, "kubeconfig", "", "run against this cluster instead of starting one")

@@ -140,6 +140,9 @@ func readReport(file string, results map[string]result) error {
 		if !isSpec || c.Status == "pending" || c.Status == "skipped" && !skipped {
 			continue // a spec that was not asked for was skipped without a reason
 		}
+		if labels := strings.LastIndex(name, " ["); labels > 0 {
+			name = name[:labels] // ginkgo adds the list of labels to the name
+		}
 		status := c.Status
 		if status != "passed" && status != "skipped" {
 			status = "failed"

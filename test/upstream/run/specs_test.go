@@ -13,11 +13,11 @@ import (
 const report = `<?xml version="1.0" encoding="UTF-8"?>
 <testsuites><testsuite name="Kubernetes e2e suite">
 <testcase name="[SynchronizedBeforeSuite]" status="passed" time="1"></testcase>
-<testcase name="[It] runs &lt;a&gt; Pod [Conformance]" status="passed" time="2.5"></testcase>
-<testcase name="[It] resizes a Pod [Conformance]" status="failed" time="3"><failure message="no such&#xA;field" type="failed">…</failure></testcase>
-<testcase name="[It] hangs [Conformance]" status="timedout" time="9"><failure message="too slow" type="timedout">…</failure></testcase>
-<testcase name="[It] needs two nodes [Conformance]" status="skipped" time="0.1"><skipped message="skipped - one node only"></skipped></testcase>
-<testcase name="[It] was not asked for" status="skipped" time="0"><skipped message="skipped"></skipped></testcase>
+<testcase name="[It] runs &lt;a&gt; Pod [Conformance] [sig-node, Conformance]" status="passed" time="2.5"></testcase>
+<testcase name="[It] resizes a Pod [Conformance] [sig-node, Conformance]" status="failed" time="3"><failure message="no such&#xA;field" type="failed">…</failure></testcase>
+<testcase name="[It] hangs [Conformance] [sig-node, Conformance]" status="timedout" time="9"><failure message="too slow" type="timedout">…</failure></testcase>
+<testcase name="[It] needs two nodes [Conformance] [sig-node, Conformance]" status="skipped" time="0.1"><skipped message="skipped - one node only"></skipped></testcase>
+<testcase name="[It] was not asked for [sig-node]" status="skipped" time="0"><skipped message="skipped"></skipped></testcase>
 </testsuite></testsuites>`
 
 func TestTheReportBecomesATable(t *testing.T) {
