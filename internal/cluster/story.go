@@ -63,6 +63,12 @@ func (c *Cluster) tell(plan daemonset.Plan, s *story) {
 	if s.createErr != nil {
 		c.Events.Eventf(plan.Set, v1.EventTypeWarning, "FailedCreate", "Error creating: %v", s.createErr)
 	}
+	// What is wrong with the set itself is said once per version of it.
+	for _, r := range plan.Reasons {
+		if r.Code == reason.HostPortSurge && plan.Set.Status.ObservedGeneration != plan.Set.Generation {
+			c.Events.Eventf(plan.Set, v1.EventTypeWarning, string(r.Code), "%s; %s", r.Text(), r.Remedy())
+		}
+	}
 	if held := daemonset.HeldBy(plan.Status); held != "" && daemonset.HeldBy(plan.Set.Status) == "" {
 		c.Events.Event(plan.Set, v1.EventTypeWarning, string(daemonset.RolloutHeld), held)
 	}

@@ -249,6 +249,20 @@ func TestAStrangerWithTheNameIsLeftAloneAndSaid(t *testing.T) {
 	})
 }
 
+func TestC14ASurgeThatCannotEndIsWarnedOfOnce(t *testing.T) {
+	set := build.DaemonSet("logd", build.Selecting("no=where"), build.Budget("0", "1"), func(set *appsv1.DaemonSet) {
+		set.Spec.Template.Spec.Containers[0].Ports = []v1.ContainerPort{{HostPort: 9100, ContainerPort: 9100}}
+	})
+	inWorld(t, daemonLoops, []runtime.Object{set, worldNode("a")}, func(w *world) {
+		w.updateNode("a", func(node *v1.Node) { node.Labels["more"] = "news" })
+		w.settle()
+		got := w.messages("HostPortSurge", "logd")
+		if len(got) != 1 || !strings.Contains(got[0], "container main asks for a host port") {
+			t.Errorf("events are %q, should warn once", got)
+		}
+	})
+}
+
 func TestC19And37UsersMoveDaemonsByHand(t *testing.T) {
 	set := build.DaemonSet("logd", build.Selecting("role=x"))
 	labelled := func(node *v1.Node) { node.Labels["role"] = "x" }
