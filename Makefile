@@ -26,7 +26,7 @@ GOTEST := $(GOTESTSUM) -vet=off -count=1
 # Packages whose tests hold the API server are slow to link and never run under
 # -race; all the others but the end-to-end tests are light.
 HEAVY = $(shell go list -test -f '{{if .ForTest}}{{.ForTest}} {{join .Deps " "}}{{end}}' ./... | grep -F ' k8s.io/kubernetes/' | cut -d' ' -f1 | sort -u)
-LIGHT = $(filter-out $(HEAVY) $(MODULE)/test/e2e $(MODULE)/test/bench,$(shell go list ./...))
+LIGHT = $(filter-out $(HEAVY) $(MODULE)/test/e2e $(MODULE)/test/bench,$(shell go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./...))
 
 .DEFAULT_GOAL := help
 
