@@ -83,20 +83,24 @@ func newAgent(ctx context.Context, config Config) (*agent, error) {
 	if err != nil {
 		return nil, err
 	}
+	api, err := newClients(config)
+	if err != nil {
+		return nil, err
+	}
 	s := &shared{
-		config: config, client: config.client, runtime: config.Runtime, clock: config.Clock, log: config.Logger,
+		config: config, client: api.pods, runtime: config.Runtime, clock: config.Clock, log: config.Logger,
 		dirs:      dirs{root: config.RootDir},
 		links:     logLinks{pods: config.PodLogsDir, containers: config.ContainerLogsDir},
-		events:    newEvents(ctx, config.client, config.NodeName),
+		events:    newEvents(ctx, api.events, config.NodeName),
 		pulls:     newImages(ctx, config.Runtime, config.Clock, config.MaxPulls),
-		admission: newAdmission(config.client, config.NodeName),
+		admission: newAdmission(api.pods, config.NodeName),
 		capacity:  capacity,
 	}
 	for _, ip := range config.NodeIPs {
 		s.hostIPs = append(s.hostIPs, ip.String())
 	}
 	s.volumes = volume.New(volume.Options{
-		RootDir: config.RootDir, Client: config.client, NodeName: config.NodeName,
+		RootDir: config.RootDir, Client: api.pods, NodeName: config.NodeName,
 		Allocatable: s.allocatable, Now: config.Clock.Now,
 	})
 	a := &agent{shared: s, pods: newPods(s)}
@@ -106,13 +110,13 @@ func newAgent(ctx context.Context, config Config) (*agent, error) {
 			s.events.Container(pod, container, v1.EventTypeWarning, "Unhealthy", message)
 		},
 	})
-	a.api = informers.NewSharedInformerFactoryWithOptions(config.client, 0, informers.WithTransform(trim),
+	a.api = informers.NewSharedInformerFactoryWithOptions(api.pods, 0, informers.WithTransform(trim),
 		informers.WithTweakListOptions(func(o *metav1.ListOptions) {
 			o.FieldSelector = fields.OneTermEqualSelector("spec.nodeName", config.NodeName).String()
 		}))
-	a.all = informers.NewSharedInformerFactoryWithOptions(config.client, 0, informers.WithTransform(trim))
+	a.all = informers.NewSharedInformerFactoryWithOptions(api.pods, 0, informers.WithTransform(trim))
 	s.allServices = a.all.Core().V1().Services().Lister()
-	a.node = newNode(s, machine)
+	a.node = newNode(s, api.node, machine)
 	return a, nil
 }
 

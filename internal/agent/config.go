@@ -68,7 +68,7 @@ type Config struct {
 	Clock  clock.WithTicker
 	Logger *slog.Logger
 
-	// client replaces the one made from Client, in tests.
+	// client replaces those made from Client, in tests.
 	client kubernetes.Interface
 }
 
@@ -104,24 +104,7 @@ func (c Config) withDefaults() (Config, error) {
 			return c, fmt.Errorf("configuring agent: %s is not an absolute path", dir)
 		}
 	}
-	if c.client != nil {
-		return c, nil
-	}
-	client, err := newClient(c.Client)
-	c.client = client
-	return c, err
-}
-
-func newClient(config *rest.Config) (kubernetes.Interface, error) {
-	config = rest.AddUserAgent(rest.CopyConfig(config), "muster-agent")
-	config.ContentType = "application/vnd.kubernetes.protobuf"
-	config.AcceptContentTypes = "application/vnd.kubernetes.protobuf,application/json"
-	config.QPS, config.Burst = 50, 100
-	client, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		return nil, fmt.Errorf("making API client: %w", err)
-	}
-	return client, nil
+	return c, nil
 }
 
 func setDefault[T comparable](field *T, value T) {

@@ -102,11 +102,11 @@ func (n *node) ownLabels() map[string]string {
 	return labels
 }
 
-func newNode(s *shared, machine machine) *node {
+func newNode(s *shared, client kubernetes.Interface, machine machine) *node {
 	c := s.config
 	return &node{
 		name: c.NodeName, ips: c.NodeIPs, labels: c.Labels, taints: c.Taints,
 		maxPods: c.MaxPods, reserved: c.Reserved, version: c.Version,
-		client: s.client, runtime: s.runtime, machine: machine, clock: s.clock, events: s.events, log: s.log,
+		client: client, runtime: s.runtime, machine: machine, clock: s.clock, events: s.events, log: s.log,
 	}
 }
