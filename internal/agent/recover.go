@@ -25,7 +25,7 @@ import (
 //  5. Sandboxes that another agent's root folder made are none of our business.
 
 // recover starts a worker for every Pod of the API, and one for each that is only
-// left on this machine. listed is a complete list from the API.
+// left on this machine. list gives the API's Pods, all of them.
 func (p *pods) recover(ctx context.Context, list func() ([]*v1.Pod, error)) error {
 	left, err := p.leftovers(ctx)
 	if err != nil {
