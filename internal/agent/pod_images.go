@@ -2,7 +2,7 @@ package agent
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"maps"
 
 	"github.com/distribution/reference"
@@ -13,8 +13,9 @@ import (
 )
 
 // lookAtImages asks the runtime for the images of containers that do not run.
-// An image once found counts as there until a container cannot be made of it.
-func (w *worker) lookAtImages(ctx context.Context, pod *v1.Pod, found runtime.Pod) error {
+// An image once found counts as there until a container cannot be made of it. One
+// that cannot be looked up does not count: its pull will say what is wrong.
+func (w *worker) lookAtImages(ctx context.Context, pod *v1.Pod, found runtime.Pod) {
 	running := map[string]bool{}
 	for _, c := range found.Containers {
 		running[c.Name] = running[c.Name] || c.State == runtime.Running
@@ -26,18 +27,20 @@ func (w *worker) lookAtImages(ctx context.Context, pod *v1.Pod, found runtime.Po
 		if state.Present || state.Invalid || (running[name] && known) {
 			continue
 		}
-		invalid := !validImage(image)
-		present := false
-		if !invalid {
-			got, err := w.runtime.Image(ctx, image)
-			if err != nil {
-				return fmt.Errorf("looking up image %s: %w", image, err)
-			}
-			present = got != nil
-		}
+		present, invalid := w.lookUpImage(ctx, image)
 		w.changeImage(name, func(s *podplan.ImageState) { s.Present, s.Invalid = present, invalid })
 	}
-	return nil
+}
+
+func (w *worker) lookUpImage(ctx context.Context, image string) (present, invalid bool) {
+	if !validImage(image) {
+		return false, true
+	}
+	got, err := w.runtime.Image(ctx, image)
+	if err != nil {
+		w.log.Warn("Looking up an image failed", "image", image, "err", err)
+	}
+	return got != nil, errors.Is(err, runtime.ErrInvalidImageName)
 }
 
 // changeImage updates what is known of a container's image; any goroutine may call it.

@@ -45,9 +45,7 @@ func (w *worker) observe(ctx context.Context, pod *v1.Pod, removed bool) (podpla
 	if err := w.remember(ctx, pod, removed, found, now); err != nil {
 		return podplan.Observed{}, err
 	}
-	if err := w.lookAtImages(ctx, pod, found); err != nil {
-		return podplan.Observed{}, err
-	}
+	w.lookAtImages(ctx, pod, found)
 	facts := &w.journal.facts
 	seen := podplan.Observed{
 		RuntimeName:     w.runtimeName,
@@ -192,7 +190,7 @@ func attempt(c runtime.Container) podplan.Attempt {
 	return podplan.Attempt{
 		Container: c.Name, Number: int(c.Attempt), ID: c.ID, SandboxID: c.SandboxID, State: runState(c.State),
 		CreatedAt: c.CreatedAt, StartedAt: c.StartedAt, FinishedAt: c.FinishedAt,
-		ExitCode: c.ExitCode, Reason: c.Reason, Message: c.Message,
+		ExitCode: c.ExitCode, Reason: c.Reason, Message: c.Message, BrokenOff: c.BrokenOff,
 		Image: c.Image, ImageID: c.ImageID,
 	}
 }

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"testing"
 	"time"
@@ -133,4 +134,36 @@ func TestSidecarOutlivesTheApp(t *testing.T) {
 			t.Errorf("the sidecar ended %+v, the app %+v", side, app)
 		}
 	})
+}
+
+// An image that the runtime cannot even look up leaves its Pod waiting with the
+// reason, and able to end.
+func TestImageThatCannotBeLookedUp(t *testing.T) {
+	inBubble(t, func(t *testing.T, n *testNode) {
+		config := n.config
+		config.Runtime = blindRuntime{n.runtime}
+		defer n.startOn(t, config)()
+		time.Sleep(100 * time.Millisecond)
+		for want, image := range map[string]string{
+			"InvalidImageName": "no name!", "ErrImagePull": "example.test/unlucky:1",
+		} {
+			pod := testPod(apps("main"))
+			useImage(pod, image)
+			n.api.create(t, pod)
+			n.await(t, pod, time.Minute, "waiting as "+want, func(p *v1.Pod) bool { return waitingReason(p) == want })
+			n.api.delete(t, pod, 1)
+			n.awaitDisk(t, pod, time.Minute, func(d disk) bool { return d == disk{} })
+		}
+	})
+}
+
+// blindRuntime can neither look images up nor fetch them.
+type blindRuntime struct{ runtime.Runtime }
+
+func (blindRuntime) Image(context.Context, string) (*runtime.Image, error) {
+	return nil, errors.New("the image store is broken")
+}
+
+func (blindRuntime) PullImage(context.Context, string, *cri.AuthConfig, *cri.PodSandboxConfig) (string, error) {
+	return "", errors.New("the image store is broken")
 }
