@@ -95,6 +95,10 @@ func (d *decider) explainRunning(m *member, a *Attempt) {
 
 // start starts the container unless something must be waited for or fetched first.
 func (d *decider) start(m *member) {
+	if a := m.inTheWay(); a != nil {
+		d.remove(*a) // it holds the number of the attempt that is to come
+		return
+	}
 	if w := d.startWait(m); w != nil {
 		d.again(w.Until)
 		d.because(w.reason(m.Name))

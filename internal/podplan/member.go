@@ -1,6 +1,10 @@
 package podplan
 
-import v1 "k8s.io/api/core/v1"
+import (
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+)
 
 // role is what a container is in its Pod.
 type role string
@@ -22,6 +26,8 @@ type member struct {
 	// attempts are its runs in every sandbox, current those in the present one;
 	// oldest first.
 	attempts, current []Attempt
+	// brokenOff are starts that came to nothing with the agent that asked for them.
+	brokenOff []Attempt
 	// passed says that the start of what is declared after it need not wait for it;
 	// turn that it should run now. Both are about the present sandbox.
 	passed, turn bool
@@ -59,6 +65,22 @@ func (m *member) next() int {
 		return a.Number + 1
 	}
 	return 0
+}
+
+// inTheWay is a start that was broken off and still holds the number of the next;
+// nil when there is none.
+func (m *member) inTheWay() *Attempt {
+	for i := range m.brokenOff {
+		if !m.brokenOff[i].Gone {
+			return &m.brokenOff[i]
+		}
+	}
+	return nil
+}
+
+// madeIn says that a container of this member was ever made in the sandbox.
+func (m *member) madeIn(s *Sandbox) bool {
+	return len(m.current) > 0 || slices.ContainsFunc(m.brokenOff, func(a Attempt) bool { return a.SandboxID == s.ID })
 }
 
 // succeeded says that the container has ended with 0 in the present sandbox.

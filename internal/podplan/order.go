@@ -39,7 +39,7 @@ func (v *view) through(m *member) bool {
 // laterMade says that a container that starts after the init container at i has
 // been made in the present sandbox.
 func (v *view) laterMade(i int) bool {
-	return slices.ContainsFunc(v.members()[i+1:], func(m *member) bool { return len(m.current) > 0 })
+	return slices.ContainsFunc(v.members()[i+1:], func(m *member) bool { return m.madeIn(v.sandbox) })
 }
 
 // initialized says that the app containers of the present sandbox may run.

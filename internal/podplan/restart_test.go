@@ -295,3 +295,45 @@ func TestRestartRuleOfAnotherAction(t *testing.T) {
 	s.runs("c", 1)
 	s.want(t)
 }
+
+// TestStartBrokenOffNeverWas: the agent was killed while the runtime was starting
+// the container. That is no failure of the container's, whatever its policy: what
+// is left is removed, and the same attempt is made again at once.
+func TestStartBrokenOffNeverWas(t *testing.T) {
+	for _, kind := range []string{"init", "app", "sidecar"} {
+		for _, policy := range []v1.RestartPolicy{always, onFailure, never} {
+			t.Run(fmt.Sprintf("%s %s", kind, policy), func(t *testing.T) {
+				s := newScene(policy, "init before", kind+" c", "app x")
+				s.runs("before", 0)
+				if kind == "app" {
+					s.starts("x")
+				}
+				s.runs("c", 128).BrokenOff = true
+				s.want(t, "remove c0")
+				if status := Status(s.pod, s.seen, s.now); status.Phase != v1.PodPending || restarts(status, "c") != 0 {
+					t.Errorf("phase %s, %d restarts, want a Pod that waits for its first start", status.Phase, restarts(status, "c"))
+				}
+				s.attempt("c").Gone = true
+				s.want(t, "start c#0")
+			})
+		}
+	}
+}
+
+// TestStartBrokenOffStillProvesTheOrder: what was made after an init step proves
+// that the step was passed, also where its start came to nothing.
+func TestStartBrokenOffStillProvesTheOrder(t *testing.T) {
+	s := newScene(always, "init step", "app c")
+	s.starts("c").BrokenOff = true
+	s.ends("c", 128).Gone = true
+	s.want(t, "start c#0")
+}
+
+func restarts(status v1.PodStatus, name string) int32 {
+	for _, c := range append(status.InitContainerStatuses, status.ContainerStatuses...) {
+		if c.Name == name {
+			return c.RestartCount
+		}
+	}
+	return -1
+}

@@ -82,6 +82,9 @@ type Attempt struct {
 	Message    string
 	Image      string
 	ImageID    string
+	// BrokenOff says that the agent died while it was starting this attempt, and the
+	// runtime took the start back. It counts as if it had never been.
+	BrokenOff bool `json:",omitempty"`
 	// Gone says that the runtime no longer holds it; the journal does.
 	Gone bool
 }

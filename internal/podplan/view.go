@@ -46,6 +46,10 @@ func (v *view) member(c *v1.Container, role role) *member {
 		if a.Container != c.Name {
 			continue
 		}
+		if a.BrokenOff {
+			m.brokenOff = append(m.brokenOff, a)
+			continue
+		}
 		m.attempts = append(m.attempts, a)
 		if v.sandbox != nil && a.SandboxID == v.sandbox.ID {
 			m.current = append(m.current, a)
