@@ -71,10 +71,23 @@ func (c Config) withDefaults() (Config, error) {
 		return c, fmt.Errorf("reading the data directory %q: %w", c.DataDir, err)
 	}
 	c.DataDir = dir
-	if _, port, err := net.SplitHostPort(c.Listen); err != nil || port == "" {
-		return c, fmt.Errorf("%q is not an address and port to listen on; give one like --listen :6443", c.Listen)
+	return c, c.checkListen()
+}
+
+// checkListen refuses what Pods and the agent could not reach.
+func (c Config) checkListen() error {
+	address, port, err := net.SplitHostPort(c.Listen)
+	if err != nil || port == "" {
+		return fmt.Errorf("%q is not an address and port to listen on; give one like --listen :6443", c.Listen)
 	}
-	return c, nil
+	ip := net.ParseIP(address)
+	if address != "" && ip == nil {
+		return fmt.Errorf("--listen %s: %q is not an IP address; give one of this machine's, or none for all of them", c.Listen, address)
+	}
+	if ip.IsLoopback() {
+		return fmt.Errorf("--listen %s: Pods cannot reach a loopback address; give another of this machine's, or none for all of them", c.Listen)
+	}
+	return nil
 }
 
 // settingsFile keeps the configuration a cluster was last started with, so that
@@ -144,7 +157,7 @@ func (c Config) hostOptions(say func(string)) host.Options {
 // else that of the default route, else the gateway of the Pod network.
 func (c Config) address(gateway netip.Addr) net.IP {
 	asked, _, err := net.SplitHostPort(c.Listen)
-	if ip := net.ParseIP(asked); err == nil && ip != nil && !ip.IsUnspecified() && !ip.IsLoopback() {
+	if ip := net.ParseIP(asked); err == nil && ip != nil && !ip.IsUnspecified() {
 		return ip
 	}
 	if ip, err := utilnet.ChooseHostInterface(); err == nil {
