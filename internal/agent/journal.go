@@ -34,9 +34,17 @@ type journal struct {
 type fact struct {
 	Attempt     *podplan.Attempt     `json:"attempt,omitempty"`
 	Sandbox     int                  `json:"sandbox,omitempty"` // how many sandboxes there were, this one included
+	Starting    *starting            `json:"starting,omitempty"`
 	Terminating *podplan.Termination `json:"terminating,omitempty"`
 	Rejected    *reason.Reason       `json:"rejected,omitempty"`
 	Admitted    bool                 `json:"admitted,omitempty"`
+}
+
+// starting is a start that the agent asks the runtime for. When a later agent finds
+// that it came to nothing, it was the agent's end that broke it off.
+type starting struct {
+	Container string `json:"container"`
+	Attempt   int    `json:"attempt"`
 }
 
 // durable says whether the agent may act on the fact only once it is on disk.

@@ -17,12 +17,15 @@ const attemptsKept = 16
 type facts struct {
 	attempts        map[string]podplan.Attempt // by runtime ID
 	sandboxAttempts int
+	starting        map[string]int // by container: the last attempt whose start was asked for
 	terminating     *podplan.Termination
 	rejected        *reason.Reason
 	admitted        bool
 }
 
-func newFacts() facts { return facts{attempts: map[string]podplan.Attempt{}} }
+func newFacts() facts {
+	return facts{attempts: map[string]podplan.Attempt{}, starting: map[string]int{}}
+}
 
 func (s *facts) add(f fact) {
 	switch {
@@ -30,6 +33,8 @@ func (s *facts) add(f fact) {
 		s.attempts[f.Attempt.ID] = *f.Attempt
 	case f.Sandbox != 0:
 		s.sandboxAttempts = max(s.sandboxAttempts, f.Sandbox)
+	case f.Starting != nil:
+		s.starting[f.Starting.Container] = f.Starting.Attempt
 	case f.Terminating != nil:
 		s.terminating = f.Terminating
 	case f.Rejected != nil:
@@ -53,6 +58,9 @@ func (s *facts) list() []fact {
 	}
 	if s.terminating != nil {
 		all = append(all, fact{Terminating: s.terminating})
+	}
+	for _, container := range slices.Sorted(maps.Keys(s.starting)) {
+		all = append(all, fact{Starting: &starting{Container: container, Attempt: s.starting[container]}})
 	}
 	for _, attempt := range s.byAge() {
 		all = append(all, fact{Attempt: &attempt})

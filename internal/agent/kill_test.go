@@ -15,6 +15,7 @@ import (
 	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"muster.dev/muster/internal/runtime"
+	"muster.dev/muster/internal/runtime/fake"
 )
 
 var errKilled = errors.New("the agent was killed")
@@ -170,5 +171,49 @@ func checkOnce(t *testing.T, n *testNode, pod *v1.Pod) {
 		if s.State.Terminated == nil || s.State.Terminated.ExitCode != 0 || s.RestartCount != 0 {
 			t.Errorf("step %s: %+v", s.Name, s)
 		}
+	}
+}
+
+// TestStartThatTheKillBrokeOff: the runtime takes a start back when the agent that
+// asked for it is killed. The step runs all the same, also in a Pod that never
+// restarts anything, and counts no restart; a start that fails by itself counts.
+func TestStartThatTheKillBrokeOff(t *testing.T) {
+	const firstStart = 3 // after the sandbox and the container
+	for _, killed := range []bool{true, false} {
+		t.Run(fmt.Sprintf("killed %t", killed), func(t *testing.T) {
+			inBubble(t, func(t *testing.T, n *testNode) {
+				refused := false
+				n.script = func(s fake.Start) fake.Run {
+					if s.Config.Metadata.Name == "a" && !refused {
+						refused = true
+						return fake.Run{Refusal: errors.New("context canceled")}
+					}
+					return endsAfter(time.Second, 0, "a")(s)
+				}
+				m := &mortal{Runtime: n.runtime, left: firstStart, after: true, killed: make(chan struct{})}
+				config := n.config
+				if killed {
+					config.Runtime = m
+				}
+				stop := n.startOn(t, config)
+				pod := testPod(inits("a"), apps("main"), func(p *v1.Pod) { p.Spec.RestartPolicy = v1.RestartPolicyNever })
+				n.api.create(t, pod)
+				if !killed {
+					n.await(t, pod, time.Minute, "Failed", inPhase(v1.PodFailed))
+					stop()
+					return
+				}
+				<-m.killed
+				stop()
+				defer n.start(t)()
+				got := n.await(t, pod, time.Minute, "Ready", ready)
+				if order := n.order(); !slices.Equal(order, []string{"a/0", "a/0", "main/0"}) {
+					t.Errorf("started %v", order)
+				}
+				if step := got.Status.InitContainerStatuses[0]; step.RestartCount != 0 {
+					t.Errorf("the step counts a restart: %+v", step)
+				}
+			})
+		})
 	}
 }

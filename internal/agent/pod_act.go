@@ -37,7 +37,7 @@ func (w *worker) do(ctx context.Context, pod *v1.Pod, seen podplan.Observed, a p
 	case podplan.PullImage:
 		w.spawn(ctx, id, busy, func(ctx context.Context) error { return w.pullImage(ctx, pod, a) })
 	case podplan.StartContainer:
-		w.spawn(ctx, id, busy, func(ctx context.Context) error { return w.startContainer(ctx, pod, seen, a) })
+		w.startRecorded(ctx, id, busy, pod, seen, a)
 	case podplan.StopContainer:
 		w.stopContainer(ctx, pod, seen, a, busy)
 	case podplan.RemoveContainer:

@@ -21,7 +21,7 @@ func (w *worker) open(pod *v1.Pod) error {
 		if err != nil {
 			return err
 		}
-		w.journal = j
+		w.journal, w.asked = j, maps.Clone(j.facts.starting)
 	}
 	if w.saved != nil && w.saved.Generation == pod.Generation {
 		return nil
@@ -87,6 +87,7 @@ func (w *worker) remember(ctx context.Context, pod *v1.Pod, removed bool, found 
 		}
 		if state := runState(c.State); !ok || known.State != state {
 			a := attempt(c)
+			a.BrokenOff = w.brokenOff(a)
 			if state == podplan.RunExited && a.Message == "" {
 				a.Message = w.terminationMessage(pod, c)
 			}
@@ -107,6 +108,15 @@ func (w *worker) remember(ctx context.Context, pod *v1.Pod, removed bool, found 
 		return nil
 	}
 	return w.journal.record(news...)
+}
+
+// brokenOff says that the attempt ended before it ever ran, and that the agent that
+// was starting it died before it heard how that went: the runtime takes back a
+// start whose caller is gone.
+func (w *worker) brokenOff(a podplan.Attempt) bool {
+	number, asked := w.asked[a.Container]
+	return asked && number == a.Number && a.State == podplan.RunExited &&
+		(a.StartedAt.IsZero() || a.Reason == "StartError")
 }
 
 // admit asks once in a Pod's life whether the node takes it. One that already has
@@ -181,6 +191,7 @@ func attempts(found runtime.Pod, facts *facts) []podplan.Attempt {
 		if a.Message == "" {
 			a.Message = facts.attempts[c.ID].Message
 		}
+		a.BrokenOff = facts.attempts[c.ID].BrokenOff
 		all[c.ID] = a
 	}
 	return slices.SortedFunc(maps.Values(all), olderAttempt)
@@ -190,7 +201,7 @@ func attempt(c runtime.Container) podplan.Attempt {
 	return podplan.Attempt{
 		Container: c.Name, Number: int(c.Attempt), ID: c.ID, SandboxID: c.SandboxID, State: runState(c.State),
 		CreatedAt: c.CreatedAt, StartedAt: c.StartedAt, FinishedAt: c.FinishedAt,
-		ExitCode: c.ExitCode, Reason: c.Reason, Message: c.Message, BrokenOff: c.BrokenOff,
+		ExitCode: c.ExitCode, Reason: c.Reason, Message: c.Message,
 		Image: c.Image, ImageID: c.ImageID,
 	}
 }

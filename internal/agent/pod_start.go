@@ -28,6 +28,20 @@ type startFault struct {
 func (f *startFault) Error() string { return f.err.Error() }
 func (f *startFault) Unwrap() error { return f.err }
 
+// startRecorded starts a container in the background. That it does is in the journal
+// first, so that a later agent can tell a start that failed from one that this
+// agent's end broke off.
+func (w *worker) startRecorded(ctx context.Context, id job, busy map[job]bool, pod *v1.Pod, seen podplan.Observed, a podplan.Action) {
+	if busy[id] || !w.jobs.due(id, w.clock.Now()) {
+		return
+	}
+	if err := w.journal.record(fact{Starting: &starting{Container: a.Container, Attempt: a.Attempt}}); err != nil {
+		w.log.Error("Recording a start failed, will retry", "container", a.Container, "err", err)
+		return
+	}
+	w.spawn(ctx, id, busy, func(ctx context.Context) error { return w.startContainer(ctx, pod, seen, a) })
+}
+
 // startContainer creates and starts one attempt at a container. A failure is
 // kept for the next observation; when to try again is podplan's to say.
 func (w *worker) startContainer(ctx context.Context, pod *v1.Pod, seen podplan.Observed, a podplan.Action) error {

@@ -39,6 +39,7 @@ type worker struct {
 
 	// The loop's own.
 	journal   *journal
+	asked     map[string]int  // by container: the attempt an agent before this one was last starting
 	before    runtime.Pod     // the last observation
 	reasons   []reason.Reason // of the last decision
 	saved     *v1.Pod         // what stands in the Pod's directory

@@ -134,20 +134,17 @@ const (
 
 // Container is one container (one attempt at it) as observed.
 type Container struct {
-	ID         string
-	SandboxID  string
-	Name       string // the container's name in the Pod
-	Attempt    uint32 // the restart count at its creation
-	State      State
-	CreatedAt  time.Time
-	StartedAt  time.Time
-	FinishedAt time.Time
-	ExitCode   int32
-	Reason     string // "Completed", "Error", "OOMKilled", as the runtime says
-	Message    string
-	// BrokenOff says that the runtime took a start back because whoever asked for
-	// it was gone before the answer: the container itself failed in nothing.
-	BrokenOff   bool
+	ID          string
+	SandboxID   string
+	Name        string // the container's name in the Pod
+	Attempt     uint32 // the restart count at its creation
+	State       State
+	CreatedAt   time.Time
+	StartedAt   time.Time
+	FinishedAt  time.Time
+	ExitCode    int32
+	Reason      string // "Completed", "Error", "OOMKilled", as the runtime says
+	Message     string
 	Image       string // the name asked for
 	ImageID     string // the reference it resolved to
 	LogPath     string

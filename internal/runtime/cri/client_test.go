@@ -144,22 +144,3 @@ func TestPullErrorsHaveKinds(t *testing.T) {
 		}
 	}
 }
-
-// TestOnlyCancelledStartsAreBrokenOff: a program that is not there, or a start that
-// took too long, is the container's own failure.
-func TestOnlyCancelledStartsAreBrokenOff(t *testing.T) {
-	for message, want := range map[string]bool{
-		`failed to start containerd task "x": context canceled: unknown`:          true,
-		`failed to create containerd task: exec: "x": executable file not found`:  false,
-		`failed to start containerd task "x": context deadline exceeded: unknown`: false,
-	} {
-		s := &criapi.ContainerStatus{State: criapi.ContainerState_CONTAINER_EXITED, Reason: "StartError", Message: message}
-		if got := brokenOff(s); got != want {
-			t.Errorf("%s: broken off %t, want %t", message, got, want)
-		}
-	}
-	said := &criapi.ContainerStatus{State: criapi.ContainerState_CONTAINER_EXITED, Reason: "Error", Message: "context canceled"}
-	if brokenOff(said) {
-		t.Error("a container's own last words are taken for the runtime's")
-	}
-}

@@ -45,15 +45,6 @@ func startPod(t *testing.T, c *runtimetest.Containerd) *realPod {
 
 func (p *realPod) start(memory int64, args ...string) string {
 	p.t.Helper()
-	id := p.create(memory, args...)
-	if err := p.client.StartContainer(p.t.Context(), id); err != nil {
-		p.t.Fatal(err)
-	}
-	return id
-}
-
-func (p *realPod) create(memory int64, args ...string) string {
-	p.t.Helper()
 	id, err := p.client.CreateContainer(p.t.Context(), p.sandboxID, &criapi.ContainerConfig{
 		Metadata: &criapi.ContainerMetadata{Name: strings.Join(args, "")},
 		Image:    &criapi.ImageSpec{Image: runtimetest.ProgImage},
@@ -62,6 +53,9 @@ func (p *realPod) create(memory int64, args ...string) string {
 		Linux:    &criapi.LinuxContainerConfig{Resources: &criapi.LinuxContainerResources{MemoryLimitInBytes: memory}},
 	}, p.config)
 	if err != nil {
+		p.t.Fatal(err)
+	}
+	if err := p.client.StartContainer(p.t.Context(), id); err != nil {
 		p.t.Fatal(err)
 	}
 	return id
@@ -220,35 +214,5 @@ func TestStreamsHaveAddresses(t *testing.T) {
 	forward, err := p.client.PortForward(t.Context(), &criapi.PortForwardRequest{PodSandboxId: p.sandboxID, Port: []int32{80}})
 	if err != nil || forward.Host == "" {
 		t.Errorf("PortForward() = %v, %v, want an address", forward, err)
-	}
-}
-
-// TestStartOfADeadCallerIsBrokenOff gives up starts at ever later moments, as a
-// caller that is killed does: what containerd makes of it is never a failure of
-// the container's.
-func TestStartOfADeadCallerIsBrokenOff(t *testing.T) {
-	p := startPod(t, runtimetest.StartContainerd(t))
-	seen := 0
-	for wait := time.Millisecond; wait < 300*time.Millisecond && seen < 3; wait += 3 * time.Millisecond {
-		id := p.create(0, "sleep", wait.String())
-		ctx, cancel := context.WithCancel(t.Context())
-		time.AfterFunc(wait, cancel)
-		err := p.client.StartContainer(ctx, id)
-		cancel()
-		if err == nil {
-			break // later ones come through too
-		}
-		p.await(p.client.Events(t.Context()), id, func(c runtime.Container) bool {
-			if c.State == runtime.Exited && !c.BrokenOff {
-				t.Errorf("given up after %s: %+v", wait, c)
-			}
-			if c.BrokenOff {
-				seen++
-			}
-			return true
-		})
-	}
-	if seen == 0 {
-		t.Error("no start was broken off")
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -156,7 +155,6 @@ func addContainer(pods map[types.UID]runtime.Pod, s *cri.ContainerStatus, sandbo
 		ExitCode:    s.ExitCode,
 		Reason:      s.Reason,
 		Message:     s.Message,
-		BrokenOff:   brokenOff(s),
 		Image:       cmp.Or(s.GetImage().GetUserSpecifiedImage(), s.GetImage().GetImage()),
 		ImageID:     s.ImageRef,
 		LogPath:     s.LogPath,
@@ -164,15 +162,6 @@ func addContainer(pods map[types.UID]runtime.Pod, s *cri.ContainerStatus, sandbo
 		Annotations: s.Annotations,
 	})
 	pods[pod.UID] = pod
-}
-
-// brokenOff recognises a start whose caller died while it was under way: the
-// runtime sees its call cancelled, ends the process and calls it a start error. A
-// caller that lives never cancels a start, and one that runs out of time has
-// another message.
-func brokenOff(s *cri.ContainerStatus) bool {
-	return s.State == cri.ContainerState_CONTAINER_EXITED && s.Reason == "StartError" &&
-		strings.Contains(s.Message, context.Canceled.Error())
 }
 
 func sortPod(pod runtime.Pod) {
