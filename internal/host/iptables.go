@@ -62,7 +62,11 @@ func staleRules(rules, network string, stale func(id string) bool) string {
 		if target := jumpTarget(rule); private(target) {
 			chains = append(chains, target)
 		}
-		if chain, _, _ := strings.Cut(rule, " "); !private(chain) { // those are flushed whole
+		// A private chain goes whole, also one that nothing leads to: a removal that
+		// was cut short takes the way to it first.
+		if chain, _, _ := strings.Cut(rule, " "); private(chain) {
+			chains = append(chains, chain)
+		} else {
 			removed = append(removed, "-D "+rule)
 		}
 	}

@@ -148,6 +148,17 @@ func TestStaleRules(t *testing.T) {
 -X CNI-bbb
 COMMIT
 `},
+		{name: "a chain to which the way is gone already", network: "ours", stale: stale("one"),
+			rules: `*nat
+:CNI-bbb - [0:0]
+-A CNI-bbb -d 10.9.8.0/24 -m comment --comment "name: \"ours\" id: \"one\"" -j ACCEPT
+-A CNI-bbb ! -d 224.0.0.0/4 -m comment --comment "name: \"ours\" id: \"one\"" -j MASQUERADE
+COMMIT
+`, want: `*nat
+-F CNI-bbb
+-X CNI-bbb
+COMMIT
+`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			if got := staleRules(test.rules, test.network, test.stale); got != test.want {
