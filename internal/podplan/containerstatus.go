@@ -33,7 +33,10 @@ func (v *view) containerStatus(m *member) v1.ContainerStatus {
 		s.LastTerminationState = v.lastState(m, s.State)
 		s.Resources, s.AllocatedResources = m.Resources.DeepCopy(), m.Resources.Requests.DeepCopy()
 	}
-	if m.role == initStep {
+	switch m.role {
+	case ephemeral: // it has none of these
+		s.Ready, s.Started, s.Resources, s.AllocatedResources = false, nil, nil, nil
+	case initStep:
 		s.Ready = s.State.Terminated != nil && s.State.Terminated.ExitCode == 0
 	}
 	return s

@@ -1,6 +1,7 @@
 package podplan
 
 import (
+	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -57,7 +58,7 @@ func (d *decider) haveVolumes() bool {
 
 // bringForward starts each container whose turn it is and keeps it running.
 func (d *decider) bringForward() {
-	for _, m := range d.members() {
+	for _, m := range slices.Concat(d.members(), d.ephemerals) {
 		if m.turn {
 			d.keepRunning(m)
 		}

@@ -13,6 +13,7 @@ import (
 // That a container later in the order has been made in this sandbox proves that
 // those before it were passed, even where the record of their runs is lost: so
 // an init step never runs again beside or after what had waited for it.
+// Ephemeral containers stand outside of this order.
 func (v *view) giveTurns() {
 	if v.sandbox == nil {
 		return
@@ -25,6 +26,9 @@ func (v *view) giveTurns() {
 	}
 	for _, m := range v.apps {
 		m.turn = !held && !v.final(m)
+	}
+	for _, m := range v.ephemerals {
+		m.turn = len(m.attempts) == 0 || m.pending() != nil // once, whatever the others do
 	}
 }
 

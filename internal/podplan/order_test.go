@@ -10,6 +10,38 @@ import (
 	"muster.dev/muster/internal/reason"
 )
 
+// TestEphemeralContainersRunOnce: they start as soon as there is a sandbox, beside
+// whatever the others do, and never again, in no other sandbox either.
+func TestEphemeralContainersRunOnce(t *testing.T) {
+	s := newScene(always, "init step", "app x", "ephemeral look")
+	s.seen.Images["look"] = ImageState{PulledFor: -1}
+	s.want(t, "start step#0", "pull look#0")
+	s.starts("step")
+	s.seen.Images["look"] = ImageState{Present: true, PulledFor: 0}
+	s.want(t, "start look#0")
+	s.starts("look")
+	s.want(t)
+	s.ends("step", 0)
+	s.want(t, "start x#0") // what runs beside the steps says nothing of them
+	s.starts("x")
+	s.ends("look", 1)
+	s.want(t)
+	s.wantPhase(t, v1.PodRunning)
+	s.loseSandbox()
+	s.newSandbox()
+	s.pass(goodRun)
+	s.want(t, "start step#1")
+}
+
+// TestEphemeralContainersStopWithThePod: they get the same grace period as the rest.
+func TestEphemeralContainersStopWithThePod(t *testing.T) {
+	s := newScene(never, "app x", "ephemeral look")
+	s.starts("x")
+	s.starts("look")
+	s.delete(30 * time.Second)
+	s.want(t, "stop x0 30s", "stop look0 30s")
+}
+
 func TestVolumesThenSandboxThenContainers(t *testing.T) {
 	s := newScene(v1.RestartPolicyAlways, "app x")
 	s.seen.Volumes, s.seen.Sandboxes, s.seen.SandboxAttempts = Preparation{}, nil, 0

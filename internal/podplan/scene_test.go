@@ -23,7 +23,8 @@ type scene struct {
 	now  time.Time
 }
 
-// newScene makes a Pod of containers given as "init a", "sidecar b" or "app c".
+// newScene makes a Pod of containers given as "init a", "sidecar b", "app c"
+// or "ephemeral d".
 func newScene(policy v1.RestartPolicy, containers ...string) *scene {
 	s := &scene{now: t0, pod: &v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: "n", UID: "u", Generation: 3},
@@ -59,6 +60,10 @@ func (s *scene) contain(kind, name string) {
 		always := v1.ContainerRestartPolicyAlways
 		c.RestartPolicy = &always
 	case "init":
+	case "ephemeral":
+		s.pod.Spec.EphemeralContainers = append(s.pod.Spec.EphemeralContainers,
+			v1.EphemeralContainer{EphemeralContainerCommon: v1.EphemeralContainerCommon(c)})
+		return
 	default:
 		panic("no such kind of container: " + kind)
 	}

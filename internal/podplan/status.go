@@ -38,9 +38,8 @@ func (v *view) containers(s *v1.PodStatus) {
 	for _, m := range v.apps {
 		s.ContainerStatuses = append(s.ContainerStatuses, v.containerStatus(m))
 	}
-	for i := range v.pod.Spec.EphemeralContainers {
-		c := v1.Container(v.pod.Spec.EphemeralContainers[i].EphemeralContainerCommon)
-		s.EphemeralContainerStatuses = append(s.EphemeralContainerStatuses, v.containerStatus(v.member(&c, ephemeral)))
+	for _, m := range v.ephemerals {
+		s.EphemeralContainerStatuses = append(s.EphemeralContainerStatuses, v.containerStatus(m))
 	}
 }
 

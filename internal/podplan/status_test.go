@@ -217,8 +217,7 @@ func TestRuntimesNameInContainerIDs(t *testing.T) {
 }
 
 func TestEphemeralContainerStatus(t *testing.T) {
-	s := newScene(always, "app x")
-	s.pod.Spec.EphemeralContainers = []v1.EphemeralContainer{{EphemeralContainerCommon: v1.EphemeralContainerCommon{Name: "look", Image: "sh"}}}
+	s := newScene(always, "app x", "ephemeral look")
 	if got := s.status().EphemeralContainerStatuses; len(got) != 1 || got[0].State.Waiting == nil {
 		t.Fatalf("before it runs: %+v", got)
 	}

@@ -16,7 +16,9 @@ type view struct {
 	sandbox *Sandbox
 	inits   []*member // init steps and sidecars, as declared
 	apps    []*member
-	ending  *ending // why the Pod must stop; nil while it need not
+	// ephemerals are for looking into the Pod: none of its states depends on them.
+	ephemerals []*member
+	ending     *ending // why the Pod must stop; nil while it need not
 }
 
 func look(pod *v1.Pod, seen Observed, now time.Time) *view {
@@ -34,6 +36,10 @@ func look(pod *v1.Pod, seen Observed, now time.Time) *view {
 	}
 	for i := range pod.Spec.Containers {
 		v.apps = append(v.apps, v.member(&pod.Spec.Containers[i], app))
+	}
+	for i := range pod.Spec.EphemeralContainers {
+		c := v1.Container(pod.Spec.EphemeralContainers[i].EphemeralContainerCommon)
+		v.ephemerals = append(v.ephemerals, v.member(&c, ephemeral))
 	}
 	v.giveTurns()
 	v.ending = v.whyEnding()
@@ -58,7 +64,7 @@ func (v *view) member(c *v1.Container, role role) *member {
 	return m
 }
 
-// members are all containers, in the order in which they start.
+// members are all containers that make up the Pod, in the order in which they start.
 func (v *view) members() []*member { return slices.Concat(v.inits, v.apps) }
 
 // strays are live attempts outside of the present sandbox.
