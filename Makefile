@@ -100,7 +100,8 @@ UPSTREAM := $(CURDIR)/bin/upstream
 
 .PHONY: upstream
 upstream: deps build ## Kubernetes' own suite, the specs in scope (needs root); FOCUS=regexp picks specs
-	@command -v busybox curl >/dev/null || apt-get install -y -qq --no-install-recommends busybox-static curl >/dev/null
+	@for p in busybox curl nc.openbsd; do command -v $$p >/dev/null || \
+		{ apt-get install -y -qq --no-install-recommends busybox-static curl netcat-openbsd >/dev/null; break; }; done
 	@mkdir -p $(UPSTREAM) && ln -sf ../muster ../kubectl $(UPSTREAM)
 	cd test/upstream && go test -c -vet=off -ldflags '-s -w' -o $(UPSTREAM)/e2e.test k8s.io/kubernetes/test/e2e
 	cd test/upstream && go build -ldflags '-s -w' -o $(UPSTREAM)/ginkgo github.com/onsi/ginkgo/v2/ginkgo

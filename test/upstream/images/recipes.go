@@ -57,9 +57,12 @@ func layers(dir string) (parts, error) {
 	if err := shell(p.shell); err != nil {
 		return parts{}, err
 	}
-	if err := p.tools.linked("curl"); err != nil {
-		return parts{}, err
+	for _, name := range []string{"curl", "nc.openbsd"} {
+		if err := p.tools.linked(name); err != nil {
+			return parts{}, err
+		}
 	}
+	p.tools.link("usr/local/bin/nc", "/usr/bin/nc.openbsd") // before busybox's, which has no UDP
 	if err := agnhost(p.agnhost, dir); err != nil {
 		return parts{}, err
 	}

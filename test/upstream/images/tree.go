@@ -55,7 +55,7 @@ var library = regexp.MustCompile(`/\S+\.so\S*`)
 func (t tree) linked(name string) error {
 	where, err := exec.LookPath(name)
 	if err != nil {
-		return fmt.Errorf("finding %s (apt-get install %s): %w", name, name, err)
+		return fmt.Errorf("finding %s (apt-get install bash curl netcat-openbsd): %w", name, err)
 	}
 	list, err := exec.Command("ldd", where).Output()
 	if err != nil {

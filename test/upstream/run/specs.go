@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -101,10 +102,15 @@ func suite(ctx context.Context, o options, kind string, processes int, report, f
 		filepath.Join(bin, "e2e.test"), "--", "--provider=local", "--num-nodes=1", "--kubeconfig="+kubeconfig,
 		"--kubectl-path="+filepath.Join(bin, "kubectl"))
 	command.Stdout, command.Stderr = log, log
-	// Asked first, so that the suite removes what its specs made.
-	command.Cancel = func() error { return command.Process.Signal(os.Interrupt) }
+	// A group of its own, of which nothing is left in the end. It is asked first, so
+	// that the suite removes what its specs made.
+	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	command.Cancel = func() error { return syscall.Kill(-command.Process.Pid, syscall.SIGINT) }
 	command.WaitDelay = time.Minute
 	err = command.Run()
+	if command.Process != nil {
+		_ = syscall.Kill(-command.Process.Pid, syscall.SIGKILL) // fails where all have ended, as they should
+	}
 	var ended *exec.ExitError
 	if err == nil || errors.As(err, &ended) && ctx.Err() == nil {
 		return nil
