@@ -70,18 +70,35 @@ func (v *view) ownEnding() *ending {
 		e.reason, e.message = string(r.Code), "Pod was rejected: "+r.Text()
 		return e
 	}
-	if v.failedStep() != nil {
-		return e
-	}
-	if !slices.ContainsFunc(v.apps, func(m *member) bool { return !v.final(m) }) {
-		e.phase = v.appsPhase()
-		return e
-	}
-	if due := v.deadline(); !due.IsZero() && !v.now.Before(due) {
+	over, at := v.over()
+	if due := v.deadline(); !due.IsZero() && !v.now.Before(due) && (!over || at.After(due)) {
 		e.since, e.reason, e.message = due, deadlineExceeded, deadlineMessage
 		return e
 	}
-	return nil
+	if !over {
+		return nil
+	}
+	if v.failedStep() == nil {
+		e.phase = v.appsPhase()
+	}
+	return e
+}
+
+// over says that the Pod's work has ended, well or badly, and when it did. What
+// ended only after the Pod's deadline was stopped because of it.
+func (v *view) over() (over bool, at time.Time) {
+	if m := v.failedStep(); m != nil {
+		return true, m.last().endedAt()
+	}
+	for _, m := range v.apps {
+		if !v.final(m) {
+			return false, time.Time{}
+		}
+		if last := m.last(); last != nil && last.endedAt().After(at) {
+			at = last.endedAt()
+		}
+	}
+	return true, at
 }
 
 // appsPhase is the phase of a Pod that ended, by how its app containers ended.

@@ -144,6 +144,44 @@ func TestProbeFailures(t *testing.T) {
 	}
 }
 
+// TestActiveDeadlineOfWhatNeverRestarts: what the deadline stopped is over too, but
+// the deadline is why; what had ended before it keeps its own end.
+func TestActiveDeadlineOfWhatNeverRestarts(t *testing.T) {
+	for _, row := range []struct {
+		name   string
+		kind   string
+		code   int32
+		after  time.Duration // from the Pod's start to the end of its container
+		phase  v1.PodPhase
+		reason string
+	}{
+		{"app stopped", "app", 137, 6 * time.Second, v1.PodFailed, "DeadlineExceeded"},
+		{"app stopped, and ended well", "app", 0, 6 * time.Second, v1.PodFailed, "DeadlineExceeded"},
+		{"init step stopped", "init", 137, 6 * time.Second, v1.PodFailed, "DeadlineExceeded"},
+		{"app done in time", "app", 0, 3 * time.Second, v1.PodSucceeded, ""},
+		{"app failed in time", "app", 1, 3 * time.Second, v1.PodFailed, ""},
+		{"init step failed in time", "init", 1, 3 * time.Second, v1.PodFailed, ""},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			s := newScene(never, row.kind+" c")
+			if row.kind == "init" {
+				s.contain("app", "x")
+				s.seen.Images["x"] = ImageState{Present: true, PulledFor: -1}
+			}
+			seconds, start := int64(5), metav1.NewTime(t0)
+			s.pod.Spec.ActiveDeadlineSeconds, s.pod.Status.StartTime = &seconds, &start
+			s.starts("c")
+			s.pass(row.after)
+			s.ends("c", row.code)
+			s.pass(10 * time.Second)
+			s.seen.Sandboxes[0].Ready, s.seen.Sandboxes[0].Stopped = false, true
+			if status := s.wantPhase(t, row.phase); status.Reason != row.reason {
+				t.Errorf("reason %q, want %q", status.Reason, row.reason)
+			}
+		})
+	}
+}
+
 func TestActiveDeadline(t *testing.T) {
 	s := newScene(always, "sidecar s", "app x")
 	seconds := int64(60)
