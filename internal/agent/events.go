@@ -64,5 +64,8 @@ func containerPath(pod *v1.Pod, name string) string {
 			return fmt.Sprintf("spec.initContainers{%s}", name)
 		}
 	}
+	if findEphemeral(pod, name) != nil {
+		return fmt.Sprintf("spec.ephemeralContainers{%s}", name)
+	}
 	return fmt.Sprintf("spec.containers{%s}", name)
 }

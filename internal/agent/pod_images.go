@@ -8,6 +8,7 @@ import (
 	"github.com/distribution/reference"
 	v1 "k8s.io/api/core/v1"
 
+	"muster.dev/muster/internal/agent/downward"
 	"muster.dev/muster/internal/podplan"
 	"muster.dev/muster/internal/runtime"
 )
@@ -63,6 +64,9 @@ func containerImages(pod *v1.Pod) map[string]string {
 			all[c.Name] = c.Image
 		}
 	}
+	for _, c := range pod.Spec.EphemeralContainers {
+		all[c.Name] = c.Image
+	}
 	maps.DeleteFunc(all, func(_, image string) bool { return image == "" })
 	return all
 }
@@ -72,12 +76,22 @@ func validImage(name string) bool {
 	return err == nil
 }
 
+// findContainer finds a container of any kind; nil when the Pod has none of the name.
 func findContainer(pod *v1.Pod, name string) *v1.Container {
-	for _, list := range [][]v1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
-		for i := range list {
-			if list[i].Name == name {
-				return &list[i]
-			}
+	if c := downward.Container(pod, name); c != nil {
+		return c
+	}
+	if e := findEphemeral(pod, name); e != nil {
+		c := v1.Container(e.EphemeralContainerCommon)
+		return &c
+	}
+	return nil
+}
+
+func findEphemeral(pod *v1.Pod, name string) *v1.EphemeralContainer {
+	for i := range pod.Spec.EphemeralContainers {
+		if pod.Spec.EphemeralContainers[i].Name == name {
+			return &pod.Spec.EphemeralContainers[i]
 		}
 	}
 	return nil

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -76,12 +77,11 @@ func (w *worker) create(ctx context.Context, pod *v1.Pod, container *v1.Containe
 	if a.ID != "" {
 		return a.ID, nil
 	}
-	sandbox := seen.Sandboxes[0]
-	config, sandboxConfig, fault := w.containerConfig(ctx, pod, container, sandbox, a)
+	config, sandboxConfig, fault := w.containerConfig(ctx, pod, container, seen, a)
 	if fault != nil {
 		return "", fault
 	}
-	id, err := w.runtime.CreateContainer(ctx, sandbox.ID, config, sandboxConfig)
+	id, err := w.runtime.CreateContainer(ctx, seen.Sandboxes[0].ID, config, sandboxConfig)
 	if err != nil {
 		w.changeImage(a.Container, func(s *podplan.ImageState) { s.Present = false }) // it may be gone: look again
 		return "", &startFault{"CreateContainerError", err}
@@ -105,7 +105,7 @@ func (w *worker) start(ctx context.Context, pod *v1.Pod, container *v1.Container
 	return nil
 }
 
-func (w *worker) containerConfig(ctx context.Context, pod *v1.Pod, container *v1.Container, sandbox podplan.Sandbox, a podplan.Action) (*cri.ContainerConfig, *cri.PodSandboxConfig, *startFault) {
+func (w *worker) containerConfig(ctx context.Context, pod *v1.Pod, container *v1.Container, seen podplan.Observed, a podplan.Action) (*cri.ContainerConfig, *cri.PodSandboxConfig, *startFault) {
 	image, err := w.runtime.Image(ctx, container.Image)
 	if err == nil && image == nil {
 		w.changeImage(container.Name, func(s *podplan.ImageState) { s.Present = false })
@@ -114,11 +114,11 @@ func (w *worker) containerConfig(ctx context.Context, pod *v1.Pod, container *v1
 	if err != nil {
 		return nil, nil, &startFault{"CreateContainerError", err}
 	}
-	node := w.nodeSpec()
-	ips := sandbox.IPs
-	if pod.Spec.HostNetwork {
-		ips = w.hostIPs
+	target, err := targetContainer(pod, container.Name, seen)
+	if err != nil {
+		return nil, nil, &startFault{"CreateContainerError", err}
 	}
+	node, ips := w.nodeSpec(), podIPs(pod, seen, w.hostIPs)
 	files, err := w.containerFiles(pod, container, node, ips, a.Attempt)
 	if err != nil {
 		return nil, nil, &startFault{"CreateContainerError", err}
@@ -128,16 +128,31 @@ func (w *worker) containerConfig(ctx context.Context, pod *v1.Pod, container *v1
 		Pod: pod, Container: container, Node: node, Attempt: uint32(a.Attempt), PodIPs: ips,
 		ImageRef: image.ID, ImageUser: imageUser(image),
 		Volumes: resolver, Lookup: resolver, Services: w.services(pod),
-		HostsFile: files.hosts, TerminationFile: files.termination,
+		HostsFile: files.hosts, TerminationFile: files.termination, Target: target,
 	})
 	if err != nil {
 		return nil, nil, configFault(err)
 	}
-	sandboxConfig, err := w.sandboxConfig(pod, sandbox.Attempt)
+	sandboxConfig, err := w.sandboxConfig(pod, seen.Sandboxes[0].Attempt)
 	if err != nil {
 		return nil, nil, &startFault{"CreateContainerConfigError", err}
 	}
 	return config, sandboxConfig, nil
+}
+
+// targetContainer is the ID of the container whose processes an ephemeral container
+// asks to see; empty for every other container.
+func targetContainer(pod *v1.Pod, name string, seen podplan.Observed) (string, error) {
+	e := findEphemeral(pod, name)
+	if e == nil || e.TargetContainerName == "" {
+		return "", nil
+	}
+	for _, a := range slices.Backward(seen.Attempts) {
+		if a.Container == e.TargetContainerName && a.State == podplan.RunRunning && !a.Gone {
+			return a.ID, nil
+		}
+	}
+	return "", fmt.Errorf("unable to find target container %s: it does not run", e.TargetContainerName)
 }
 
 func configFault(err error) *startFault {
