@@ -26,7 +26,7 @@ type stream struct {
 	cancel   context.CancelFunc
 	started  chan struct{} // closed when the caller may have the response
 	finished chan struct{} // closed when the handler has returned
-	failure  error         // why the handler never answered; read after finished
+	failure  error         // why there is no answer; read after finished
 
 	mu      sync.Mutex
 	changed *sync.Cond
@@ -62,6 +62,10 @@ func (s *stream) run(handler http.Handler, req *http.Request) {
 			s.fail(panicked(v))
 			return
 		}
+		if cut := context.Cause(s.ctx); cut != nil {
+			s.fail(cut) // the handler gave up: what it wrote is not the whole
+			return
+		}
 		s.WriteHeader(http.StatusOK)
 		s.end(io.EOF)
 		s.cancel()
@@ -69,7 +73,7 @@ func (s *stream) run(handler http.Handler, req *http.Request) {
 	handler.ServeHTTP(s, req)
 }
 
-// fail ends a response whose handler panicked.
+// fail ends a response whose handler panicked or gave up.
 func (s *stream) fail(err error) {
 	s.mu.Lock()
 	if !s.sent {

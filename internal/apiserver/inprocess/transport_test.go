@@ -106,9 +106,10 @@ func TestClosingTheBodyEndsTheHandler(t *testing.T) {
 
 func TestTheCallersEndEndsBothSides(t *testing.T) {
 	for _, flushed := range []bool{false, true} {
-		ended := make(chan struct{})
+		began, ended := make(chan struct{}), make(chan struct{})
 		c := client(func(w http.ResponseWriter, r *http.Request) {
 			defer close(ended)
+			close(began)
 			if flushed {
 				w.(http.Flusher).Flush()
 			}
@@ -129,7 +130,10 @@ func TestTheCallersEndEndsBothSides(t *testing.T) {
 				t.Errorf("reading gives %v", err)
 			}
 		} else {
-			go cancel()
+			go func() {
+				<-began // a caller that ends before it asks never reaches the handler
+				cancel()
+			}()
 			if _, err := c.Do(req); !errors.Is(err, context.Canceled) {
 				t.Errorf("the request gives %v", err)
 			}
