@@ -49,6 +49,9 @@ func (a *admission) admit(ctx context.Context, pod *v1.Pod) (refusal *reason.Rea
 	if err != nil {
 		return nil, fmt.Errorf("reading node %s: %w", a.node, err)
 	}
+	if why := cannotRun(pod, node); why != nil {
+		return why, nil
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.ledger.SetNode(node)

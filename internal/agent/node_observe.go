@@ -37,6 +37,7 @@ type nodeFacts struct {
 	port                  int32
 	images                []v1.ContainerImage
 	handlers              []v1.NodeRuntimeHandler
+	strictGroups          bool
 	pressure              []v1.NodeCondition
 	// troubles are why the node cannot take Pods; none: it is Ready.
 	troubles []error
@@ -83,6 +84,7 @@ func (f *nodeFacts) observeRuntime(ctx context.Context, rt runtime.Runtime) {
 	if !status.NetworkReady {
 		f.trouble(fmt.Errorf("container runtime network not ready: NetworkReady=false %s", status.NetworkMessage))
 	}
+	f.strictGroups = status.StrictGroups
 	slices.Sort(status.Handlers)
 	for _, name := range status.Handlers {
 		f.handlers = append(f.handlers, v1.NodeRuntimeHandler{Name: name})
@@ -145,6 +147,7 @@ func (f nodeFacts) over(old v1.NodeStatus, now metav1.Time) v1.NodeStatus {
 	}
 	if len(f.troubles) == 0 {
 		status.Images, status.RuntimeHandlers = f.images, f.handlers
+		status.Features = &v1.NodeFeatures{SupplementalGroupsPolicy: &f.strictGroups}
 	}
 	for _, c := range append(f.pressure, f.ready()) {
 		setCondition(&status, c, now)

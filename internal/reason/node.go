@@ -10,6 +10,9 @@ const (
 	OutOfResource         Code = "OutOfResource"
 	NodePorts             Code = "NodePorts"
 	NodeAffinity          Code = "NodeAffinity"
+	PodOSNotSupported     Code = "PodOSNotSupported"
+	SysctlForbidden       Code = "SysctlForbidden"
+	GroupsNotSupported    Code = "SupplementalGroupsPolicyNotSupported"
 )
 
 var nodeTable = map[Code]entry{
@@ -28,6 +31,18 @@ var nodeTable = map[Code]entry{
 	NodeAffinity: {
 		text:   "Predicate NodeAffinity failed: node(s) didn't match Pod's node affinity/selector",
 		remedy: "label the node or change the selector: {object}",
+	},
+	PodOSNotSupported: {
+		text:   "Failed to admit pod as the OS field doesn't match node OS: spec.os.name is {object}",
+		remedy: "remove spec.os, or let the Pod run on a node of that system",
+	},
+	SysctlForbidden: {
+		text:   "forbidden sysctl: {object} {detail}",
+		remedy: "remove it from spec.securityContext.sysctls, or set it on the node itself",
+	},
+	GroupsNotSupported: {
+		text:   "SupplementalGroupsPolicy=Strict is not supported in this node",
+		remedy: "use supplementalGroupsPolicy: Merge, or a container runtime that can do it (containerd 2.0 or newer)",
 	},
 }
 

@@ -96,6 +96,9 @@ type Status struct {
 	NetworkMessage string
 	// Handlers are the RuntimeClass handlers it offers; "" is the default.
 	Handlers []string
+	// StrictGroups says that it can keep a container to the groups that its Pod
+	// names, whatever the image adds (supplementalGroupsPolicy: Strict).
+	StrictGroups bool
 	// CgroupDriver is "cgroupfs" or "systemd"; empty when the runtime does not say.
 	CgroupDriver string
 }

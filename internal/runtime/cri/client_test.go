@@ -86,11 +86,13 @@ func TestStatusOfNewerAndOlderRuntimes(t *testing.T) {
 		config   *criapi.RuntimeConfigResponse
 		handlers []string
 		driver   string
+		strict   bool
 	}{
 		"says it in its answers": {
-			answer:   &criapi.StatusResponse{RuntimeHandlers: []*criapi.RuntimeHandler{{Name: ""}, {Name: "kata"}}},
+			answer: &criapi.StatusResponse{RuntimeHandlers: []*criapi.RuntimeHandler{{Name: ""}, {Name: "kata"}},
+				Features: &criapi.RuntimeFeatures{SupplementalGroupsPolicy: true}},
 			config:   systemd,
-			handlers: []string{"", "kata"}, driver: "systemd",
+			handlers: []string{"", "kata"}, driver: "systemd", strict: true,
 		},
 		"prints its configuration": {
 			answer: &criapi.StatusResponse{Info: map[string]string{
@@ -114,7 +116,7 @@ func TestStatusOfNewerAndOlderRuntimes(t *testing.T) {
 				s.config = func() (*criapi.RuntimeConfigResponse, error) { return test.config, nil }
 			}
 			want := want
-			want.Handlers, want.CgroupDriver = test.handlers, test.driver
+			want.Handlers, want.CgroupDriver, want.StrictGroups = test.handlers, test.driver, test.strict
 			if got, err := s.client(t).Status(t.Context()); err != nil || !reflect.DeepEqual(got, want) {
 				t.Errorf("Status() = %+v, %v, want %+v", got, err, want)
 			}

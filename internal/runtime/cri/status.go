@@ -30,7 +30,7 @@ func (c *Client) Status(ctx context.Context) (runtime.Status, error) {
 	if err != nil {
 		return runtime.Status{}, err
 	}
-	result := runtime.Status{}
+	result := runtime.Status{StrictGroups: answer.GetFeatures().GetSupplementalGroupsPolicy()}
 	for _, condition := range answer.GetStatus().GetConditions() {
 		switch condition.Type {
 		case cri.RuntimeReady:
