@@ -31,7 +31,7 @@ func startCluster(ctx context.Context, o options) (*cluster, error) {
 	ports, err := freePorts(2)
 	if err == nil {
 		err = c.run(ctx, "up", "--detach", "--data-dir", c.data(), "--node-name", "node-1", "--listen", ":"+ports[0],
-			"--agent-port", ports[1], "--pod-cidr", "10.242.0.0/24",
+			"--agent-port", ports[1], "--pod-cidr", o.podCIDR,
 			"--pod-logs-dir", filepath.Join(dir, "pods"), "--container-logs-dir", filepath.Join(dir, "containers"))
 	}
 	if err == nil {

@@ -26,6 +26,7 @@ type options struct {
 	report        string // folder of reports and logs
 	processes     int
 	kubeconfig    string // a running cluster's, instead of an own one
+	podCIDR       string // of the own cluster
 	serialAllowed bool
 }
 
@@ -39,6 +40,7 @@ func main() {
 	flag.StringVar(&o.report, "report", "../../bin/upstream/report", "folder for reports and logs")
 	flag.IntVar(&o.processes, "processes", 4, "specs to run at a time, but for serial ones")
 	flag.StringVar(&o.kubeconfig, "kubeconfig", "", "run against this cluster instead of starting one")
+	flag.StringVar(&o.podCIDR, "pod-cidr", "10.242.0.0/24", "Pod network of the cluster it starts")
 	flag.BoolVar(&o.serialAllowed, "serial", true, "run serial specs too")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
