@@ -103,6 +103,7 @@ upstream: deps build ## Kubernetes' own suite, the specs in scope (needs root); 
 	@for p in busybox curl nc.openbsd; do command -v $$p >/dev/null || \
 		{ apt-get install -y -qq --no-install-recommends busybox-static curl netcat-openbsd >/dev/null; break; }; done
 	@mkdir -p $(UPSTREAM) && ln -sf ../muster ../kubectl $(UPSTREAM)
+	cd test/upstream && go vet ./... && go test -vet=off ./...
 	cd test/upstream && go test -c -vet=off -ldflags '-s -w' -o $(UPSTREAM)/e2e.test k8s.io/kubernetes/test/e2e
 	cd test/upstream && go build -ldflags '-s -w' -o $(UPSTREAM)/ginkgo github.com/onsi/ginkgo/v2/ginkgo
 	cd test/upstream && go run ./images $(UPSTREAM)/images.tar
