@@ -77,7 +77,7 @@ func start(ctx context.Context, s *settings) (*Server, error) {
 		stop()
 		return nil, err
 	}
-	generic, err := a.build()
+	generic, err := a.build(run)
 	if err != nil {
 		stop()
 		return nil, err
@@ -115,7 +115,7 @@ func (s *Server) giveUp(h *hooks) error {
 
 // build makes the server for custom kinds and, in front of it, the one for
 // built-in kinds; what one does not know it hands to the next.
-func (a *assembly) build() (*genericapiserver.GenericAPIServer, error) {
+func (a *assembly) build(run context.Context) (*genericapiserver.GenericAPIServer, error) {
 	notFound := notfoundhandler.New(a.generic.Serializer, genericfilters.NoMuxAndDiscoveryIncompleteKey)
 	custom, err := a.custom.Complete().New(genericapiserver.NewEmptyDelegateWithCustomHandler(notFound))
 	if err != nil {
@@ -130,7 +130,7 @@ func (a *assembly) build() (*genericapiserver.GenericAPIServer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making the server's own client: %w", err)
 	}
-	if err := a.install(completed, builtin, custom, client); err != nil {
+	if err := a.install(run, completed, builtin, custom, client); err != nil {
 		return nil, err
 	}
 	builtin.GenericAPIServer.ShutdownTimeout = connectionGrace
@@ -138,7 +138,7 @@ func (a *assembly) build() (*genericapiserver.GenericAPIServer, error) {
 }
 
 // install adds the kinds, the Service in front and the descriptions of it all.
-func (a *assembly) install(c controlplane.CompletedConfig, builtin *controlplane.Server, custom *apiextensions.CustomResourceDefinitions, client kubernetes.Interface) error {
+func (a *assembly) install(run context.Context, c controlplane.CompletedConfig, builtin *controlplane.Server, custom *apiextensions.CustomResourceDefinitions, client kubernetes.Interface) error {
 	providers, err := storageProviders(c, a.settings, client)
 	if err != nil {
 		return fmt.Errorf("preparing the stores: %w", err)
@@ -152,7 +152,9 @@ func (a *assembly) install(c controlplane.CompletedConfig, builtin *controlplane
 		return err
 	}
 	orderDiscovery(server)
-	installOpenAPI(a.generic, server, custom)
+	if err := installOpenAPI(run, a.generic, server, custom); err != nil {
+		return err
+	}
 	return listCustomGroups(server, custom)
 }
 
