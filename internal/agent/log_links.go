@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
 
 	"muster.dev/muster/internal/agent/spec"
@@ -21,6 +22,9 @@ type logLinks struct{ pods, containers string }
 func (l logLinks) add(pod *v1.Pod, container string, attempt int, id string) error {
 	target := l.log(pod, container, attempt)
 	link := filepath.Join(l.containers, spec.LogLink(pod, container, id))
+	if err := os.MkdirAll(l.containers, 0o755); err != nil { // whoever cleans up logs may have taken it
+		return fmt.Errorf("linking log: %w", err)
+	}
 	err := os.Symlink(target, link)
 	if errors.Is(err, fs.ErrExist) {
 		return nil
@@ -77,7 +81,8 @@ func (l logLinks) removeAll(pod *v1.Pod) error {
 			return fmt.Errorf("removing log link: %w", err)
 		}
 	}
-	if err := os.RemoveAll(folder); err != nil {
+	err = os.RemoveAll(folder)
+	if err != nil && !errors.Is(err, unix.ENAMETOOLONG) { // a folder of such a name was never made
 		return fmt.Errorf("removing logs: %w", err)
 	}
 	return nil

@@ -30,6 +30,7 @@ func (w *worker) startSandbox(ctx context.Context, id job, busy map[job]bool, po
 		w.log.Error("Recording the sandbox's number failed, will retry", "err", err)
 		return
 	}
+	w.announceSandbox(pod, a)
 	w.spawn(ctx, id, busy, func(ctx context.Context) error {
 		ctx, cancel := outlive(ctx, sandboxTimeout)
 		defer cancel()
@@ -41,6 +42,16 @@ func (w *worker) startSandbox(ctx context.Context, id job, busy map[job]bool, po
 		}
 		return nil // when to try again is podplan's to say
 	})
+}
+
+// announceSandbox says what a user may not expect of the sandbox that is made now.
+func (w *worker) announceSandbox(pod *v1.Pod, a podplan.Action) {
+	if a.Reason != "" {
+		w.events.Pod(pod, v1.EventTypeNormal, a.Reason, a.Message)
+	}
+	if fallback := spec.DNSFallback(pod, w.nodeSpec()); fallback != "" {
+		w.events.Pod(pod, v1.EventTypeWarning, "MissingClusterDNS", fallback)
+	}
 }
 
 func (w *worker) runSandbox(ctx context.Context, pod *v1.Pod, attempt int) error {

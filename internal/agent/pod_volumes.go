@@ -24,7 +24,7 @@ func (w *worker) prepareVolumes(ctx context.Context, pod *v1.Pod) error {
 	if err != nil {
 		w.volumesFailed(err)
 		if ctx.Err() == nil {
-			w.events.Pod(pod, v1.EventTypeWarning, "FailedMount", err.Error())
+			w.events.Pod(pod, v1.EventTypeWarning, "FailedMount", mountFailure(err))
 		}
 		return err
 	}
@@ -32,6 +32,16 @@ func (w *worker) prepareVolumes(ctx context.Context, pod *v1.Pod) error {
 	defer w.mu.Unlock()
 	w.prepared, w.mounts = podplan.Preparation{Ready: true}, mounts
 	return nil
+}
+
+// mountFailure is what the event says: where waiting alone never helps, also what
+// to do.
+func mountFailure(err error) string {
+	var waiting *volume.NotReady
+	if errors.As(err, &waiting) && waiting.Reason.Code == reason.UnsupportedVolume {
+		return waiting.Reason.Text() + "; " + waiting.Reason.Remedy()
+	}
+	return err.Error()
 }
 
 func (w *worker) volumesFailed(err error) {

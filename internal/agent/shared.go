@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"slices"
 	"strconv"
 
 	v1 "k8s.io/api/core/v1"
@@ -12,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/kubernetes"
 	corelisters "k8s.io/client-go/listers/core/v1"
+	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 
@@ -61,9 +63,7 @@ func (s *shared) nodeSpec() spec.Node {
 	if name, err := os.Hostname(); err == nil {
 		node.Hostname = name
 	}
-	if text, err := os.ReadFile(resolvConf()); err == nil {
-		node.Resolv = spec.ParseResolv(string(text))
-	}
+	node.Resolv = resolver("/etc/resolv.conf", "/run/systemd/resolve/resolv.conf")
 	if text, err := os.ReadFile("/etc/hosts"); err == nil {
 		node.HostsFile = text
 	}
@@ -72,14 +72,23 @@ func (s *shared) nodeSpec() spec.Node {
 	return node
 }
 
-// resolvConf is where the node's real name servers stand: where systemd-resolved
-// runs, /etc/resolv.conf names a stub that only the host can reach.
-func resolvConf() string {
-	const behindStub = "/run/systemd/resolve/resolv.conf"
-	if _, err := os.Stat(behindStub); err == nil {
-		return behindStub
+// resolver is the node's resolver configuration. Where the ordinary file names
+// nothing but systemd-resolved's stub, which only the host can reach, the real name
+// servers stand in the file behind it.
+func resolver(ordinary, behindStub string) *cri.DNSConfig {
+	text, err := os.ReadFile(ordinary)
+	if err != nil {
+		return nil
 	}
-	return "/etc/resolv.conf"
+	config := spec.ParseResolv(string(text))
+	stub := func(server string) bool { return server == "127.0.0.53" || server == "127.0.0.54" }
+	if len(config.Servers) == 0 || slices.ContainsFunc(config.Servers, func(s string) bool { return !stub(s) }) {
+		return config
+	}
+	if text, err := os.ReadFile(behindStub); err == nil {
+		return spec.ParseResolv(string(text))
+	}
+	return config
 }
 
 func (s *shared) allocatable() v1.ResourceList { return allocatable(s.capacity, s.config.Reserved) }
