@@ -115,12 +115,17 @@ func (p *PKI) client(file, name string, groups ...string) (Pair, error) {
 	})
 }
 
+// unusable is why an authority cannot be opened, and what to do.
+func unusable(file, name string, err error) error {
+	return fmt.Errorf("opening the authority %s: %w; restore %s from a backup, or begin anew with `muster down --purge`", name, err, file)
+}
+
 // authority loads or makes one certificate authority.
 func (p *PKI) authority(file, name string) (*Authority, error) {
 	a := &Authority{CertFile: p.path(file + ".crt"), KeyFile: p.path(file + ".key")}
 	var err error
 	if a.key, err = loadOrMakeKey(a.KeyFile); err != nil {
-		return nil, fmt.Errorf("opening the authority %s: %w", name, err)
+		return nil, unusable(a.KeyFile, name, err)
 	}
 	certs, err := cert.CertsFromFile(a.CertFile)
 	switch {
@@ -130,7 +135,7 @@ func (p *PKI) authority(file, name string) (*Authority, error) {
 		a.cert, err = certs[0], a.matches(certs[0])
 	}
 	if err != nil {
-		return nil, fmt.Errorf("opening the authority %s: %w", name, err)
+		return nil, unusable(a.CertFile, name, err)
 	}
 	return a, nil
 }

@@ -105,8 +105,12 @@ func (c Config) save() error {
 	return nil
 }
 
+// errDamaged says that the settings are there and cannot be read.
+var errDamaged = errors.New("the settings are damaged")
+
 // saved is the configuration that the cluster in dataDir was last started with;
-// a directory in which none was ever started has the defaults.
+// a directory in which none was ever started has the defaults, and so has, with
+// errDamaged, one whose settings cannot be made sense of.
 func saved(dataDir string) (Config, error) {
 	dir, err := filepath.Abs(dataDir)
 	if err != nil {
@@ -121,7 +125,7 @@ func saved(dataDir string) (Config, error) {
 		return config, fmt.Errorf("reading the settings: %w", err)
 	}
 	if err := json.Unmarshal(text, &config); err != nil {
-		return config, fmt.Errorf("reading the settings in %s: %w", config.path(settingsFile), err)
+		return Config{DataDir: dir}, fmt.Errorf("%w: reading %s: %w", errDamaged, config.path(settingsFile), err)
 	}
 	config.DataDir = dir // it may have been moved since
 	return config, nil

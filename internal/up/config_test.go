@@ -1,8 +1,12 @@
 package up
 
 import (
+	"errors"
 	"net"
 	"net/netip"
+	"os"
+	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 )
@@ -52,5 +56,20 @@ func TestSettingsAreFoundByTheDirectoryAlone(t *testing.T) {
 	none, err := saved(t.TempDir())
 	if err != nil || none.PodLogsDir != "" {
 		t.Errorf("a directory without settings gives %+v, %v", none, err)
+	}
+}
+
+// TestDamagedSettingsDoNotKeepACluster: a cluster whose settings were cut off can
+// be taken down all the same.
+func TestDamagedSettingsDoNotKeepACluster(t *testing.T) {
+	for _, text := range []string{"", `{"Data`, `{"PodLogsDir": 7, "AgentPort": 3}`} {
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, settingsFile), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		config, err := saved(dir)
+		if !errors.Is(err, errDamaged) || !reflect.DeepEqual(config, Config{DataDir: dir}) {
+			t.Errorf("%q gives %+v, %v", text, config, err)
+		}
 	}
 }

@@ -14,7 +14,9 @@ import (
 // directory. Nothing of it having been there is not an error.
 func Down(ctx context.Context, dataDir string, purge bool, progress Progress) error {
 	config, err := saved(dataDir)
-	if err != nil {
+	if errors.Is(err, errDamaged) { // who cleans up must not need a whole directory
+		progress.Say(err.Error() + "; going on with the defaults, which leaves Pod logs in folders of your own choice")
+	} else if err != nil {
 		return err
 	}
 	dir := config.DataDir
@@ -45,7 +47,7 @@ func Down(ctx context.Context, dataDir string, purge bool, progress Progress) er
 // their names.
 func Import(ctx context.Context, dataDir, archive string) ([]string, error) {
 	config, err := saved(dataDir)
-	if err != nil {
+	if err != nil && !errors.Is(err, errDamaged) { // where containerd is, the directory alone tells
 		return nil, err
 	}
 	return host.Import(ctx, config.hostOptions(func(string) {}), archive)
