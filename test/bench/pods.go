@@ -28,6 +28,7 @@ const (
 type podBench struct {
 	client *kubernetes.Clientset
 	floor  *floor
+	muster int // its process
 	gap    row
 }
 
@@ -41,7 +42,11 @@ func measurePods(ctx context.Context, c *cluster, n int) (rows []row, err error)
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, floor.close()) }()
-	b := &podBench{client: client, floor: floor}
+	muster, err := c.pid()
+	if err != nil {
+		return nil, err
+	}
+	b := &podBench{client: client, floor: floor, muster: muster}
 	// The first Pod makes the network and reads the programs from disk, for both.
 	if err := b.pair(ctx, 0, 1, &row{}); err != nil {
 		return nil, err
@@ -54,14 +59,9 @@ func (b *podBench) measure(ctx context.Context, n int) ([]row, error) {
 	one := row{name: "pod-1-init", what: "apply to Ready, 1 init step", peer: barePeer}
 	five := row{name: "pod-5-init", what: "apply to Ready, 5 init steps", peer: barePeer}
 	daemon := row{name: "daemon", what: "DaemonSet applied to Ready, 1 init step", peer: barePeer}
-	before, err := settledWrites(ctx, b.client)
-	if err != nil {
-		return nil, err
-	}
-	if err := times(n, func(i int) error { return b.pair(ctx, i, 1, &one) }); err != nil {
-		return nil, err
-	}
-	after, err := settledWrites(ctx, b.client)
+	costs, err := b.costs(ctx, n, func() error {
+		return times(n, func(i int) error { return b.pair(ctx, i, 1, &one) })
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -71,7 +71,33 @@ func (b *podBench) measure(ctx context.Context, n int) ([]row, error) {
 	if err := times(n, func(i int) error { return b.daemonPair(ctx, i, &daemon) }); err != nil {
 		return nil, err
 	}
-	return append([]row{one, five, b.gap, daemon}, writesPerPod(before, after, n)...), nil
+	return append([]row{one, five, b.gap, daemon}, costs...), nil
+}
+
+// costs are what each of n Pods cost muster and its API server while they lived.
+func (b *podBench) costs(ctx context.Context, n int, live func() error) ([]row, error) {
+	before, err := settledWrites(ctx, b.client)
+	if err != nil {
+		return nil, err
+	}
+	began, err := cpuTime(b.muster)
+	if err != nil {
+		return nil, err
+	}
+	if err := live(); err != nil {
+		return nil, err
+	}
+	ended, err := cpuTime(b.muster)
+	if err != nil {
+		return nil, err
+	}
+	after, err := settledWrites(ctx, b.client)
+	if err != nil {
+		return nil, err
+	}
+	cpu := row{name: "pod-cpu", what: "muster's CPU over a Pod's life",
+		ours: sample{milliseconds(ended[0]-began[0]) / float64(n)}}
+	return append(writesPerPod(before, after, n), cpu), nil
 }
 
 func times(n int, do func(i int) error) error {
