@@ -6,8 +6,11 @@ import (
 	"sync"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	quota "k8s.io/apiserver/pkg/quota/v1"
 	"k8s.io/apiserver/pkg/quota/v1/generic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/kubernetes/pkg/controller"
@@ -31,7 +34,7 @@ func newQuota(ctx context.Context, w *world) ([]loop, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making the quota evaluators: %w", err)
 	}
-	counting := generic.NewConfiguration(evaluators, install.DefaultIgnoredResources())
+	counting := generic.NewConfiguration(countNone(evaluators), install.DefaultIgnoredResources())
 	discover := client.Discovery().ServerPreferredNamespacedResources
 	c, err := resourcequota.NewController(ctx, &resourcequota.ControllerOptions{
 		QuotaClient:               client.CoreV1(),
@@ -59,6 +62,19 @@ func newQuota(ctx context.Context, w *world) ([]loop, error) {
 // servedToQuota leaves out the counting of device claims: they are not served, and
 // it would wait for them for ever.
 func servedToQuota(r schema.GroupVersionResource) bool { return r.Group != resourcev1.GroupName }
+
+// countNone has replication controllers, which many quotas name, counted without
+// being looked for: they are not served, so there is none.
+func countNone(evaluators []quota.Evaluator) []quota.Evaluator {
+	unserved := v1.Resource("replicationcontrollers")
+	none := func(string) ([]runtime.Object, error) { return nil, nil }
+	for i, e := range evaluators {
+		if e.GroupResource() == unserved {
+			evaluators[i] = generic.NewObjectCountEvaluator(unserved, none, v1.ResourceReplicationControllers)
+		}
+	}
+	return evaluators
+}
 
 // newRoles keeps cluster roles that are the sum of others.
 func newRoles(_ context.Context, w *world) ([]loop, error) {

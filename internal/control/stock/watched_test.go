@@ -70,13 +70,14 @@ func TestNothingWatchesWhatIsNotServed(t *testing.T) {
 	// Quota is counted when everything that is counted is watched.
 	if _, err := c.CoreV1().ResourceQuotas("default").Create(soon(t), &v1.ResourceQuota{
 		ObjectMeta: metav1.ObjectMeta{Name: "q"},
-		Spec:       v1.ResourceQuotaSpec{Hard: v1.ResourceList{v1.ResourcePods: resource.MustParse("1")}},
+		Spec: v1.ResourceQuotaSpec{Hard: v1.ResourceList{
+			v1.ResourcePods: resource.MustParse("1"), v1.ResourceReplicationControllers: resource.MustParse("1")}},
 	}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	waitFor(t, "quota to be counted", func() bool {
 		q, err := c.CoreV1().ResourceQuotas("default").Get(soon(t), "q", metav1.GetOptions{})
-		return err == nil && len(q.Status.Used) > 0
+		return err == nil && len(q.Status.Used) == 2
 	})
 	// Collection works when everything with an owner is watched.
 	owner := configMap(t, c, "default", "owner")
@@ -85,8 +86,10 @@ func TestNothingWatchesWhatIsNotServed(t *testing.T) {
 		t.Fatal(err)
 	}
 	waitFor(t, "collection", func() bool { return gone(t, c, "default", "owned") })
-	for _, message := range seen.containing("could not find the requested resource") {
-		t.Errorf("the log says: %s", message)
+	for _, trouble := range []string{"could not find the requested resource", "not yet synced"} {
+		for _, message := range seen.containing(trouble) {
+			t.Errorf("the log says: %s", message)
+		}
 	}
 	cancel()
 	if err := <-ended; err != nil {
