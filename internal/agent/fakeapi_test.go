@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"fmt"
+	"maps"
 	"strconv"
 	"sync"
 	"testing"
@@ -84,6 +85,11 @@ func (f *fakeAPI) checkVersion(action clienttest.Action) (bool, kruntime.Object,
 	have, err := meta.Accessor(stored)
 	if err != nil {
 		return true, nil, err
+	}
+	// The node restriction comes before the comparison of versions.
+	if update.GetSubresource() == "status" && !maps.Equal(want.GetLabels(), have.GetLabels()) {
+		return true, nil, apierrors.NewForbidden(update.GetResource().GroupResource(), want.GetName(),
+			fmt.Errorf("cannot update labels through pod status"))
 	}
 	if want.GetResourceVersion() != have.GetResourceVersion() {
 		return true, nil, apierrors.NewConflict(update.GetResource().GroupResource(), want.GetName(), fmt.Errorf("stale"))

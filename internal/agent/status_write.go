@@ -84,12 +84,16 @@ func (w *worker) writeStatus(ctx context.Context, pod *v1.Pod, seen podplan.Obse
 			w.update(slim(got))
 			return nil
 		}
-		if !apierrors.IsConflict(err) {
+		if !apierrors.IsConflict(err) && !apierrors.IsForbidden(err) {
 			return w.gone(pod, fmt.Errorf("writing status: %w", err))
 		}
-		newer, err := pods.Get(ctx, pod.Name, metav1.GetOptions{})
-		if err != nil {
-			return w.gone(pod, fmt.Errorf("reading the Pod after a conflict: %w", err))
+		newer, failure := pods.Get(ctx, pod.Name, metav1.GetOptions{})
+		if failure != nil {
+			return w.gone(pod, fmt.Errorf("reading the Pod after a conflict: %w", failure))
+		}
+		// Old labels are forbidden before the conflict is seen.
+		if apierrors.IsForbidden(err) && newer.ResourceVersion == pod.ResourceVersion {
+			return fmt.Errorf("writing status: %w", err)
 		}
 		if newer.UID != w.uid {
 			w.remove(pod) // another Pod has the name now

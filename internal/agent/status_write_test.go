@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -52,6 +53,24 @@ func TestConflictKeepsForeignConditions(t *testing.T) {
 		got := n.await(t, pod, time.Minute, "Ready", ready)
 		if !slices.ContainsFunc(got.Status.Conditions, func(c v1.PodCondition) bool { return c.Type == gate }) {
 			t.Errorf("the foreign condition is gone: %v", got.Status.Conditions)
+		}
+	})
+}
+
+// TestNewLabelsHoldUpNoStatus: somebody labels the Pod at the very moment of a write.
+func TestNewLabelsHoldUpNoStatus(t *testing.T) {
+	inBubble(t, func(t *testing.T, n *testNode) {
+		pod := testPod(apps("main"))
+		var once sync.Once
+		n.api.before(func(*v1.Pod) error {
+			once.Do(func() { n.api.change(t, pod, func(p *v1.Pod) { p.Labels = map[string]string{"seen": "yes"} }) })
+			return nil
+		})
+		defer n.start(t)()
+		n.api.create(t, pod)
+		got := n.await(t, pod, 500*time.Millisecond, "Ready", ready)
+		if got.Labels["seen"] != "yes" {
+			t.Errorf("the label is gone: %v", got.Labels)
 		}
 	})
 }
