@@ -33,6 +33,7 @@ func gatherFacts(ctx context.Context, o Options) facts {
 		uid: os.Geteuid(), dataDir: o.DataDir, tools: findTools(o.DataDir),
 		namespaces: names("/proc/self/ns"), ports: o.Ports, busyPorts: map[string]error{},
 		podCIDR: o.PodCIDR.String(), overlap: overlappingRoute(o.PodCIDR, l.bridge),
+		stranded: stranded(l, o.PodCIDR),
 	}
 	f.dataDirFree = freeBytes(o.DataDir)
 	if text, err := os.ReadFile("/proc/filesystems"); err == nil {
@@ -154,6 +155,23 @@ func tryPort(address string) error {
 		return err
 	}
 	return listener.Close()
+}
+
+// stranded are the addresses outside of the network that Pods still have: they
+// would lose their gateway.
+func stranded(l layout, network netip.Prefix) []string {
+	held, err := reservations(l)
+	if err != nil {
+		return nil // what cannot be read is no ground to refuse a start
+	}
+	var addresses []string
+	for _, one := range held {
+		name := filepath.Base(one.file)
+		if address, err := netip.ParseAddr(name); err == nil && !network.Contains(address) {
+			addresses = append(addresses, name)
+		}
+	}
+	return addresses
 }
 
 // overlappingRoute is a route other than our own bridge's and the default one

@@ -48,7 +48,8 @@ type facts struct {
 	cgroupMake  error            // making a cgroup
 	busyPorts   map[string]error // of the ports asked for, those that cannot be opened
 	ports       []string
-	overlap     string // the route that overlaps the Pod network
+	overlap     string   // the route that overlaps the Pod network
+	stranded    []string // addresses of our Pods outside of the Pod network asked for
 	podCIDR     string
 }
 
@@ -70,7 +71,7 @@ func evaluate(f facts) []Check {
 		checkDisk(f),
 		check("data directory", len(f.dataDir) <= maxDataDir, fmt.Sprintf("%s has %d bytes", f.dataDir, len(f.dataDir)),
 			fmt.Sprintf("choose a --data-dir of at most %d bytes: the names of sockets in it are limited", maxDataDir)),
-		check("pod network", f.overlap == "", overlapDetail(f), "choose a Pod network that no route of this machine covers"))
+		checkPodNetwork(f))
 	return append(checks, checkPorts(f)...)
 }
 
@@ -180,11 +181,16 @@ func checkDisk(f facts) Check {
 		fmt.Sprintf("free %d GiB there, or choose another --data-dir", minimumDisk>>30))
 }
 
-func overlapDetail(f facts) string {
-	if f.overlap != "" {
-		return fmt.Sprintf("%s overlaps the route %s", f.podCIDR, f.overlap)
+func checkPodNetwork(f facts) Check {
+	switch {
+	case f.overlap != "":
+		return check("pod network", false, fmt.Sprintf("%s overlaps the route %s", f.podCIDR, f.overlap),
+			"choose a Pod network that no route of this machine covers")
+	case len(f.stranded) > 0:
+		return check("pod network", false, fmt.Sprintf("%d Pods have addresses outside of %s, such as %s", len(f.stranded), f.podCIDR, f.stranded[0]),
+			"keep the Pod network they have, or end them first with `muster down`")
 	}
-	return f.podCIDR
+	return check("pod network", true, f.podCIDR, "")
 }
 
 func checkPorts(f facts) []Check {

@@ -5,6 +5,8 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -61,6 +63,8 @@ func TestEvaluate(t *testing.T) {
 		{name: "long data directory", change: func(f *facts) { f.dataDir = "/" + strings.Repeat("x", maxDataDir) },
 			failed: "data directory", says: "75 bytes", remedy: "74 bytes"},
 		{name: "overlapping route", change: func(f *facts) { f.overlap = "10.0.0.0/8" }, failed: "pod network", says: "10.0.0.0/8", remedy: "choose"},
+		{name: "Pods of another network", change: func(f *facts) { f.stranded = []string{"10.9.9.2", "10.9.9.3"} },
+			failed: "pod network", says: "2 Pods have addresses outside", remedy: "muster down"},
 		{name: "busy port", change: func(f *facts) { f.busyPorts = map[string]error{":6443": errors.New("address in use")} },
 			failed: "port :6443", says: "in use", remedy: "ss -ltnp"},
 	} {
@@ -121,5 +125,24 @@ func TestOptionsThatMakeNoSense(t *testing.T) {
 		if _, err := Preflight(t.Context(), wrong); err == nil {
 			t.Errorf("%+v was taken", wrong)
 		}
+	}
+}
+
+func TestStrandedAddresses(t *testing.T) {
+	l := newLayout(t.TempDir())
+	dir := filepath.Join(l.cniState, l.network)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"10.9.8.2", "10.9.9.2", "last_reserved_ip.0", "lock"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("owner"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := stranded(l, netip.MustParsePrefix("10.9.9.0/24")); !slices.Equal(got, []string{"10.9.8.2"}) {
+		t.Errorf("got %v", got)
+	}
+	if got := stranded(newLayout(t.TempDir()), netip.MustParsePrefix("10.9.9.0/24")); len(got) != 0 {
+		t.Errorf("a machine without Pods has %v", got)
 	}
 }
