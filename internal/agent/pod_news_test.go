@@ -11,6 +11,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -34,6 +35,29 @@ func TestSandboxNews(t *testing.T) {
 		if e := n.event(t, host, "MissingClusterDNS"); e != nil {
 			t.Errorf("a Pod with the host's network is told: %s", e.Message)
 		}
+	})
+}
+
+// A limit that nothing enforces is told, by its field; one that is enforced is not.
+func TestUnenforcedLimitsAreTold(t *testing.T) {
+	inBubble(t, func(t *testing.T, n *testNode) {
+		defer n.start(t)()
+		size := resource.MustParse("1Mi")
+		pod := testPod(apps("main"), func(p *v1.Pod) {
+			p.Spec.Volumes = []v1.Volume{
+				{Name: "free", VolumeSource: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{}}},
+				{Name: "disk", VolumeSource: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{SizeLimit: &size}}},
+				{Name: "memory", VolumeSource: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{SizeLimit: &size, Medium: v1.StorageMediumMemory}}},
+			}
+			p.Spec.Containers[0].Resources.Limits = v1.ResourceList{v1.ResourceEphemeralStorage: size}
+		})
+		want := []string{"spec.volumes[1].emptyDir.sizeLimit (disk)", "spec.containers[0].resources.limits.ephemeral-storage (main)"}
+		if got := unenforced(pod); !slices.Equal(got, want) {
+			t.Errorf("got %v, want %v", got, want)
+		}
+		pod.Spec.Volumes = pod.Spec.Volumes[:2] // this node mounts no tmpfs
+		n.api.create(t, pod)
+		n.awaitEvent(t, pod, "UnenforcedLimit")
 	})
 }
 

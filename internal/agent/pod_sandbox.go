@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -52,6 +53,27 @@ func (w *worker) announceSandbox(pod *v1.Pod, a podplan.Action) {
 	if fallback := spec.DNSFallback(pod, w.nodeSpec()); fallback != "" {
 		w.events.Pod(pod, v1.EventTypeWarning, "MissingClusterDNS", fallback)
 	}
+	if fields := unenforced(pod); len(fields) > 0 {
+		w.events.Pod(pod, v1.EventTypeWarning, "UnenforcedLimit", "muster does not enforce "+strings.Join(fields, ", ")+
+			" on disk: what must stay small belongs into an emptyDir with medium: Memory, which has a size")
+	}
+}
+
+// unenforced are the limits of the Pod that nothing here watches: those on what it
+// writes to the node's disk.
+func unenforced(pod *v1.Pod) []string {
+	var fields []string
+	for i, volume := range pod.Spec.Volumes {
+		if dir := volume.EmptyDir; dir != nil && dir.SizeLimit != nil && dir.Medium == v1.StorageMediumDefault {
+			fields = append(fields, fmt.Sprintf("spec.volumes[%d].emptyDir.sizeLimit (%s)", i, volume.Name))
+		}
+	}
+	for i, c := range pod.Spec.Containers {
+		if _, limited := c.Resources.Limits[v1.ResourceEphemeralStorage]; limited {
+			fields = append(fields, fmt.Sprintf("spec.containers[%d].resources.limits.ephemeral-storage (%s)", i, c.Name))
+		}
+	}
+	return fields
 }
 
 func (w *worker) runSandbox(ctx context.Context, pod *v1.Pod, attempt int) error {
