@@ -7,12 +7,18 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
 )
 
 const cgroupRoot = "/sys/fs/cgroup"
 
 // removeCgroup removes a Pod's own cgroup, which the runtime makes but leaves
-// behind, from every hierarchy. It must be empty of processes.
+// behind, from every hierarchy. Of an ended Pod no process may be left, but a
+// runtime that was killed while it made a sandbox forgets the process it had
+// started: such are killed, and the error asks for another try.
 func removeCgroup(parent string) error {
 	if parent == "" || filepath.Clean("/"+parent) == "/" {
 		return nil
@@ -22,7 +28,12 @@ func removeCgroup(parent string) error {
 		return fmt.Errorf("listing cgroup hierarchies: %w", err)
 	}
 	for _, root := range append(hierarchies, cgroupRoot) {
-		if err := removeCgroupTree(filepath.Join(root, parent)); err != nil {
+		path := filepath.Join(root, parent)
+		err := removeCgroupTree(path)
+		if errors.Is(err, unix.EBUSY) {
+			err = errors.Join(err, killCgroup(path))
+		}
+		if err != nil {
 			return fmt.Errorf("removing cgroup: %w", err)
 		}
 	}
@@ -51,4 +62,30 @@ func removeCgroupTree(path string) error {
 		}
 	}
 	return nil
+}
+
+// killCgroup kills every process in a cgroup and in those below it.
+func killCgroup(path string) error {
+	return filepath.WalkDir(path, func(path string, entry fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err != nil || entry.Name() != "cgroup.procs" {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		for _, field := range strings.Fields(string(text)) {
+			pid, err := strconv.Atoi(field)
+			if err != nil || pid <= 0 { // 0 stands for a process outside of our PID namespace
+				continue
+			}
+			if err := unix.Kill(pid, unix.SIGKILL); err != nil && !errors.Is(err, unix.ESRCH) {
+				return fmt.Errorf("killing process %d of %s: %w", pid, path, err)
+			}
+		}
+		return nil
+	})
 }
