@@ -79,8 +79,9 @@ func layers(dir string) (parts, error) {
 	return p, nil
 }
 
-// shell is busybox under all its names and the accounts the suite knows. Its sh is
-// bash: Debian's busybox does not pass on variables whose names are not a shell's.
+// shell is busybox under all its names and the accounts the suite knows. /bin/sh is
+// busybox's, whose words the suite knows; the sh that a search finds first is bash,
+// since Debian's busybox does not pass on variables whose names are not a shell's.
 func shell(files tree) error {
 	where, err := exec.LookPath("busybox")
 	if err != nil {
@@ -104,7 +105,7 @@ func shell(files tree) error {
 		return err
 	}
 	files.link("bin/bash", "/usr/bin/bash")
-	files.link("bin/sh", "bash")
+	files.link("usr/local/bin/sh", "/usr/bin/bash")
 	for name, mode := range map[string]int64{"tmp": 0o1777, "root": 0o700, "proc": 0o755, "sys": 0o755, "dev": 0o755, "run": 0o755, "home": 0o755} {
 		files.dir(name, mode)
 	}
