@@ -37,6 +37,10 @@ func detach(ctx context.Context, config up.Config, args []string, out io.Writer)
 		return fmt.Errorf("opening the log: %w", err)
 	}
 	defer log.Close()
+	before, err := log.Seek(0, io.SeekEnd)
+	if err != nil {
+		return fmt.Errorf("opening the log: %w", err)
+	}
 	listen, speak, err := os.Pipe()
 	if err != nil {
 		return fmt.Errorf("making a pipe: %w", err)
@@ -56,11 +60,11 @@ func detach(ctx context.Context, config up.Config, args []string, out io.Writer)
 	}
 	stop := context.AfterFunc(ctx, func() { _ = child.Process.Signal(syscall.SIGTERM) })
 	defer stop()
-	return follow(listen, child, logFile, out)
+	return follow(listen, child, logPart{logFile, before}, out)
 }
 
 // follow shows the child's announcements until it says that it is ready.
-func follow(announced io.Reader, child *exec.Cmd, logFile string, out io.Writer) error {
+func follow(announced io.Reader, child *exec.Cmd, log logPart, out io.Writer) error {
 	lines := bufio.NewScanner(announced)
 	for lines.Scan() {
 		if lines.Text() == readyMark {
@@ -69,7 +73,7 @@ func follow(announced io.Reader, child *exec.Cmd, logFile string, out io.Writer)
 		fmt.Fprintln(out, lines.Text())
 	}
 	err := child.Wait()
-	return fmt.Errorf("muster ended before the node was Ready (%v); %s says:\n%s", err, logFile, lastLines(logFile, 15))
+	return fmt.Errorf("muster ended before the node was Ready (%v); %s says:\n%s", err, log.file, log.last(15))
 }
 
 func withoutDetach(args []string) []string {
@@ -87,11 +91,19 @@ func parentPipe() *os.File {
 	return os.NewFile(childFD, "parent")
 }
 
-func lastLines(file string, count int) string {
-	text, err := os.ReadFile(file)
+// logPart is what one run has written to a log that others wrote to before.
+type logPart struct {
+	file string
+	from int64 // bytes
+}
+
+// last are the last lines of the part.
+func (p logPart) last(count int) string {
+	text, err := os.ReadFile(p.file)
 	if err != nil {
 		return err.Error()
 	}
+	text = text[min(p.from, int64(len(text))):]
 	lines := strings.Split(strings.TrimRight(string(text), "\n"), "\n")
 	return strings.Join(lines[max(0, len(lines)-count):], "\n")
 }

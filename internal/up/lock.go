@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -28,7 +29,11 @@ func TakeLock(dataDir string) (*Lock, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening the lock of %s: %w", dataDir, err)
 	}
-	if err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+	err = unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	if errors.Is(err, unix.EWOULDBLOCK) && ending(Holder(dataDir)) {
+		err = unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	}
+	if err != nil {
 		file.Close()
 		if errors.Is(err, unix.EWOULDBLOCK) {
 			return nil, fmt.Errorf("%w: muster runs on %s as process %d; stop it, or give this one its own --data-dir", ErrHeld, dataDir, Holder(dataDir))
@@ -40,6 +45,24 @@ func TakeLock(dataDir string) (*Lock, error) {
 		return nil, fmt.Errorf("writing the lock of %s: %w", dataDir, err)
 	}
 	return &Lock{file: file}, nil
+}
+
+// dying is how long a process that was killed may take to be gone: the kernel
+// takes its memory apart before it gives its locks back.
+const dying = time.Second
+
+// ending waits for a process that is about to be gone; false when it stays.
+func ending(pid int) bool {
+	if pid == 0 {
+		return true // it went between two looks
+	}
+	fd, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		return errors.Is(err, unix.ESRCH)
+	}
+	defer unix.Close(fd)
+	gone, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, int(dying.Milliseconds()))
+	return err == nil && gone > 0
 }
 
 // Release gives the right back.

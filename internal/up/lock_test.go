@@ -2,20 +2,25 @@ package up
 
 import (
 	"errors"
+	"io"
 	"os"
 	"os/exec"
 	"strings"
 	"testing"
+	"time"
 )
 
 // TestMain lets this test binary stand in for a running muster.
 func TestMain(m *testing.M) {
 	if dir := os.Getenv("HOLD_LOCK"); dir != "" {
-		if _, err := TakeLock(dir); err != nil {
+		lock, err := TakeLock(dir)
+		if err != nil {
 			os.Exit(3)
 		}
 		os.Stdout.WriteString("held\n")
-		select {} // until the test ends this process
+		io.Copy(io.Discard, os.Stdin) // until the test ends, or this process
+		lock.Release()
+		os.Exit(0)
 	}
 	os.Exit(m.Run())
 }
@@ -26,6 +31,9 @@ func holdElsewhere(t *testing.T, dir string) *exec.Cmd {
 	other.Env = append(os.Environ(), "HOLD_LOCK="+dir)
 	out, err := other.StdoutPipe()
 	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := other.StdinPipe(); err != nil { // open as long as the test
 		t.Fatal(err)
 	}
 	if err := other.Start(); err != nil {
@@ -48,6 +56,18 @@ func TestASecondMusterOnTheSameDirectoryIsRefused(t *testing.T) {
 	if pid := Holder(dir); pid != other.Process.Pid {
 		t.Fatalf("holder is %d, want %d", pid, other.Process.Pid)
 	}
+}
+
+// TestAMusterThatIsDyingIsWaitedFor: a kill is not over when it is sent.
+func TestAMusterThatIsDyingIsWaitedFor(t *testing.T) {
+	dir := t.TempDir()
+	other := holdElsewhere(t, dir)
+	time.AfterFunc(dying/5, func() { other.Process.Kill() })
+	lock, err := TakeLock(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lock.Release()
 }
 
 func TestAKilledMusterLeavesTheDirectoryFree(t *testing.T) {
