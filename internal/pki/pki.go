@@ -67,7 +67,7 @@ func Open(dir string, now func() time.Time) (*PKI, error) {
 		return nil, err
 	}
 	if _, err = loadOrMakeKey(p.ServiceAccountKeyFile); err != nil {
-		return nil, fmt.Errorf("opening the service-account key: %w", err)
+		return nil, unusable(p.ServiceAccountKeyFile, "the service-account key", err)
 	}
 	return p, nil
 }
@@ -115,9 +115,10 @@ func (p *PKI) client(file, name string, groups ...string) (Pair, error) {
 	})
 }
 
-// unusable is why an authority cannot be opened, and what to do.
-func unusable(file, name string, err error) error {
-	return fmt.Errorf("opening the authority %s: %w; restore %s from a backup, or begin anew with `muster down --purge`", name, err, file)
+// unusable is why something that must never be replaced cannot be opened, and what
+// to do.
+func unusable(file, what string, err error) error {
+	return fmt.Errorf("opening %s: %w; restore %s from a backup, or begin anew with `muster down --purge`", what, err, file)
 }
 
 // authority loads or makes one certificate authority.
@@ -125,7 +126,7 @@ func (p *PKI) authority(file, name string) (*Authority, error) {
 	a := &Authority{CertFile: p.path(file + ".crt"), KeyFile: p.path(file + ".key")}
 	var err error
 	if a.key, err = loadOrMakeKey(a.KeyFile); err != nil {
-		return nil, unusable(a.KeyFile, name, err)
+		return nil, unusable(a.KeyFile, "the authority "+name, err)
 	}
 	certs, err := cert.CertsFromFile(a.CertFile)
 	switch {
@@ -135,7 +136,7 @@ func (p *PKI) authority(file, name string) (*Authority, error) {
 		a.cert, err = certs[0], a.matches(certs[0])
 	}
 	if err != nil {
-		return nil, unusable(a.CertFile, name, err)
+		return nil, unusable(a.CertFile, "the authority "+name, err)
 	}
 	return a, nil
 }

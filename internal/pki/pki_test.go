@@ -252,3 +252,19 @@ func readFile(t *testing.T, name string) string {
 	}
 	return string(data)
 }
+
+// TestWhatCannotBeOpenedSaysWhatToDo: each of the files that are never replaced.
+func TestWhatCannotBeOpenedSaysWhatToDo(t *testing.T) {
+	for _, name := range []string{"server-ca.crt", "server-ca.key", "client-ca.crt", "client-ca.key", "service-account.key"} {
+		dir := t.TempDir()
+		open(t, dir, noon)
+		file := filepath.Join(dir, name)
+		if err := os.WriteFile(file, []byte("-----BEGIN"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, err := Open(dir, func() time.Time { return noon })
+		if err == nil || !strings.Contains(err.Error(), "restore "+file) || !strings.Contains(err.Error(), "muster down --purge") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
