@@ -56,6 +56,7 @@ type chaos struct {
 
 // witnessed is one start and how it goes on.
 type witnessed struct {
+	id      string
 	sandbox uint32
 	name    string
 	ends    time.Time // zero: not by itself
@@ -74,6 +75,9 @@ func (c *chaos) started(s fake.Start) fake.Run {
 	defer c.mu.Unlock()
 	now, name, sandbox := time.Now(), s.Config.Metadata.Name, s.Sandbox.Metadata.Attempt
 	step := slices.Index(chaosSteps, name)
+	for _, r := range c.runs {
+		r.cut = r.cut || r.id == s.ID // the runtime broke that start off
+	}
 	before := chaosSteps
 	if step >= 0 {
 		before = chaosSteps[:step]
@@ -91,7 +95,7 @@ func (c *chaos) started(s fake.Start) fake.Run {
 			c.t.Errorf("%s starts while %s runs in sandbox %d", name, r.name, sandbox)
 		}
 	}
-	run, seen := fake.Run{Delay: time.Duration(c.rand.IntN(20)) * time.Millisecond}, &witnessed{sandbox: sandbox, name: name}
+	run, seen := fake.Run{Delay: time.Duration(c.rand.IntN(20)) * time.Millisecond}, &witnessed{id: s.ID, sandbox: sandbox, name: name}
 	if step >= 0 {
 		run.Ends, run.After = true, time.Duration(c.rand.IntN(3000))*time.Millisecond
 		if !c.calm && c.rand.IntN(4) == 0 {

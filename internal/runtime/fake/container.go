@@ -78,7 +78,7 @@ func (r *Runtime) StartContainer(ctx context.Context, id string) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", doing, err)
 	}
-	run := script.container(Start{Sandbox: c.sandbox.config, Config: c.config, Attempt: c.config.GetMetadata().GetAttempt()})
+	run := script.container(Start{ID: id, Sandbox: c.sandbox.config, Config: c.config, Attempt: c.config.GetMetadata().GetAttempt()})
 	if err := r.wait(ctx, run.Delay); err != nil {
 		return fmt.Errorf("%s: %w", doing, err)
 	}

@@ -25,6 +25,9 @@ type Script struct {
 
 // Start is one start of one container.
 type Start struct {
+	// ID is the container's. One that is asked to start again never ran: the start
+	// before came to nothing.
+	ID      string
 	Sandbox *cri.PodSandboxConfig
 	Config  *cri.ContainerConfig
 	Attempt uint32
