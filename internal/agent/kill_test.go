@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -174,6 +175,21 @@ func checkOnce(t *testing.T, n *testNode, pod *v1.Pod) {
 	}
 }
 
+// blindable is a mortal runtime that shows nothing more once it is blind: a start
+// that is broken off by its caller's death is never seen by that caller.
+type blindable struct {
+	*mortal
+	blind atomic.Bool
+}
+
+func (b *blindable) Pod(ctx context.Context, uid types.UID) (runtime.Pod, error) {
+	found, err := b.mortal.Pod(ctx, uid)
+	if b.blind.Load() {
+		return runtime.Pod{}, errKilled
+	}
+	return found, err
+}
+
 // TestStartThatTheKillBrokeOff: the runtime takes a start back when the agent that
 // asked for it is killed. The step runs all the same, also in a Pod that never
 // restarts anything, and counts no restart; a start that fails by itself counts.
@@ -182,15 +198,16 @@ func TestStartThatTheKillBrokeOff(t *testing.T) {
 	for _, killed := range []bool{true, false} {
 		t.Run(fmt.Sprintf("killed %t", killed), func(t *testing.T) {
 			inBubble(t, func(t *testing.T, n *testNode) {
+				m := &blindable{mortal: &mortal{Runtime: n.runtime, left: firstStart, after: true, killed: make(chan struct{})}}
 				refused := false
 				n.script = func(s fake.Start) fake.Run {
 					if s.Config.Metadata.Name == "a" && !refused {
 						refused = true
+						m.blind.Store(true)
 						return fake.Run{Refusal: errors.New("context canceled")}
 					}
 					return endsAfter(time.Second, 0, "a")(s)
 				}
-				m := &mortal{Runtime: n.runtime, left: firstStart, after: true, killed: make(chan struct{})}
 				config := n.config
 				if killed {
 					config.Runtime = m
