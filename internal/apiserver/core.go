@@ -5,6 +5,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"k8s.io/apiserver/pkg/registry/generic"
+	genericapiserver "k8s.io/apiserver/pkg/server"
+	serverstorage "k8s.io/apiserver/pkg/server/storage"
 	controlplane "k8s.io/kubernetes/pkg/controlplane/apiserver"
 	kubeletclient "k8s.io/kubernetes/pkg/kubelet/client"
 	corerest "k8s.io/kubernetes/pkg/registry/core/rest"
@@ -33,7 +36,7 @@ func coreProvider(c controlplane.CompletedConfig, s *settings) (controlplane.RES
 		return nil, err
 	}
 	authorizer := c.Generic.Authorization.Authorizer
-	return corerest.New(corerest.Config{
+	provider, err := corerest.New(corerest.Config{
 		GenericConfig: *c.NewCoreGenericConfig(),
 		Proxy:         corerest.ProxyConfig{Transport: c.ProxyTransport, KubeletClientConfig: agents},
 		Services: corerest.ServicesConfig{
@@ -44,6 +47,26 @@ func coreProvider(c controlplane.CompletedConfig, s *settings) (controlplane.RES
 		EndpointSliceGetter: c.EndpointSliceGetter,
 		Authorizer:          authorizer,
 	}, authorizer)
+	if err != nil {
+		return nil, err
+	}
+	return reducedProvider{provider}, nil
+}
+
+// reducedProvider leaves out the subresources that nothing would act on.
+type reducedProvider struct {
+	controlplane.RESTStorageProvider
+}
+
+func (p reducedProvider) NewRESTStorage(served serverstorage.APIResourceConfigSource, options generic.RESTOptionsGetter) (genericapiserver.APIGroupInfo, error) {
+	group, err := p.RESTStorageProvider.NewRESTStorage(served, options)
+	if err != nil {
+		return group, err
+	}
+	for _, resource := range unservedCore {
+		delete(group.VersionedResourcesStorageMap[corev1.SchemeGroupVersion.Version], resource)
+	}
+	return group, nil
 }
 
 // agentConnection is how logs, exec and port-forward reach a node's agent: it

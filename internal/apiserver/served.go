@@ -95,6 +95,10 @@ var unserved = []schema.GroupVersionResource{
 	storagev1.SchemeGroupVersion.WithResource("volumeattributesclasses"),
 }
 
+// unservedCore are the subresources of core/v1 that nothing here would act on: a
+// running container's resources cannot be changed yet.
+var unservedCore = []string{"pods/resize"}
+
 // resourceConfig says which kinds are served.
 func resourceConfig() *serverstorage.ResourceConfig {
 	c := serverstorage.NewResourceConfig()

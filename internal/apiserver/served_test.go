@@ -21,7 +21,7 @@ var servedResources = map[string]string{
 	"v1": "bindings configmaps endpoints events limitranges namespaces namespaces/finalize namespaces/status nodes " +
 		"nodes/proxy nodes/status persistentvolumeclaims persistentvolumeclaims/status persistentvolumes " +
 		"persistentvolumes/status pods pods/attach pods/binding pods/ephemeralcontainers pods/eviction pods/exec " +
-		"pods/log pods/portforward pods/proxy pods/resize pods/status podtemplates resourcequotas " +
+		"pods/log pods/portforward pods/proxy pods/status podtemplates resourcequotas " +
 		"resourcequotas/status secrets serviceaccounts serviceaccounts/token services services/proxy services/status",
 	"admissionregistration.k8s.io/v1": "mutatingadmissionpolicies mutatingadmissionpolicybindings " +
 		"mutatingwebhookconfigurations validatingadmissionpolicies validatingadmissionpolicies/status " +
