@@ -84,25 +84,26 @@ func (m *Manager) projection(ctx context.Context, pod *v1.Pod, name string, sour
 // configMap reads one config map; nil when it is missing and optional.
 func (m *Manager) configMap(ctx context.Context, namespace, name string, optional *bool) (*v1.ConfigMap, error) {
 	object, err := m.options.Client.CoreV1().ConfigMaps(namespace).Get(ctx, name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) && ptr.Deref(optional, false) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	return object, nil
+	return unlessAbsent(object, err, optional)
 }
 
 // secret reads one secret; nil when it is missing and optional.
 func (m *Manager) secret(ctx context.Context, namespace, name string, optional *bool) (*v1.Secret, error) {
 	object, err := m.options.Client.CoreV1().Secrets(namespace).Get(ctx, name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) && ptr.Deref(optional, false) {
+	return unlessAbsent(object, err, optional)
+}
+
+// unlessAbsent is the answer to a Get, with nothing for an optional object that
+// is not there.
+func unlessAbsent[T any](object *T, err error, optional *bool) (*T, error) {
+	switch {
+	case err == nil:
+		return object, nil
+	case apierrors.IsNotFound(err) && ptr.Deref(optional, false):
 		return nil, nil
-	}
-	if err != nil {
+	default:
 		return nil, err
 	}
-	return object, nil
 }
 
 // failure names why one volume is not there. Forbidden is a matter of waiting just
