@@ -38,6 +38,10 @@ help: ## what there is to make
 deps: ## install what muster runs on, from Debian's packages (needs root)
 	@test/deps.sh
 
+.PHONY: test-deps
+test-deps: # what the tests need besides
+	@test/deps.sh tests
+
 .PHONY: build
 build: ## bin/muster, static and stripped, and bin/kubectl, a link to it
 	@mkdir -p bin
@@ -94,7 +98,7 @@ bench: deps build images ## measure starts, Pods, memory and writes beside a pee
 
 .PHONY: test
 test: ## everything: check, race, servers, e2e
-	@$(MAKE) --no-print-directory deps check race servers e2e && echo "test: passed" || { echo "test: FAILED"; exit 1; }
+	@$(MAKE) --no-print-directory test-deps check race servers e2e && echo "test: passed" || { echo "test: FAILED"; exit 1; }
 
 UPSTREAM := $(CURDIR)/bin/upstream
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Installs what muster runs on, from Debian's packages, where it is missing.
+# Installs what muster runs on, from Debian's packages, where it is missing; with
+# the argument "tests" also what the tests run in their containers.
 set -euo pipefail
 
 missing=()
@@ -14,6 +15,10 @@ need runc /usr/sbin/runc /usr/bin/runc /usr/local/sbin/runc
 need containernetworking-plugins /usr/lib/cni/bridge /opt/cni/bin/bridge
 need iptables /usr/sbin/iptables /sbin/iptables
 need iproute2 /usr/sbin/ip /sbin/ip /bin/ip
+
+if [ "${1:-}" = tests ]; then
+  need busybox-static /bin/busybox /usr/bin/busybox
+fi
 
 [ ${#missing[@]} -eq 0 ] && exit 0
 if [ "$(id -u)" -ne 0 ]; then
