@@ -10,6 +10,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"muster.dev/muster/internal/wholefile"
 )
 
 // dirs knows where the agent's own memory of Pods stands: beside their folders
@@ -41,7 +43,7 @@ func savePod(path string, pod *v1.Pod) error {
 	if err != nil {
 		return fmt.Errorf("saving Pod object: %w", err)
 	}
-	if err := writeFile(path, data, 0o600); err != nil {
+	if err := wholefile.Write(path, data, 0o600); err != nil {
 		return fmt.Errorf("saving Pod object: %w", err)
 	}
 	return nil
@@ -58,18 +60,4 @@ func loadPod(path string) (*v1.Pod, error) {
 		return nil, fmt.Errorf("loading Pod object: %w", err)
 	}
 	return pod, nil
-}
-
-// writeFile replaces a file at one stroke, durably.
-func writeFile(path string, data []byte, mode os.FileMode) error {
-	next := path + ".new"
-	file, err := os.OpenFile(next, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, mode)
-	if err != nil {
-		return err
-	}
-	_, err = file.Write(data)
-	if err := errors.Join(err, file.Sync(), file.Close()); err != nil {
-		return err
-	}
-	return os.Rename(next, path)
 }

@@ -12,6 +12,7 @@ import (
 
 	"muster.dev/muster/internal/podplan"
 	"muster.dev/muster/internal/reason"
+	"muster.dev/muster/internal/wholefile"
 )
 
 // journalLimit is the size, in bytes, from which a journal is rewritten with
@@ -69,7 +70,7 @@ func openJournal(path string) (*journal, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening journal: %w", err)
 	}
-	if err := errors.Join(file.Truncate(whole), seekEnd(file), syncDir(filepath.Dir(path))); err != nil {
+	if err := errors.Join(file.Truncate(whole), seekEnd(file), wholefile.SyncDir(filepath.Dir(path))); err != nil {
 		return nil, errors.Join(fmt.Errorf("opening journal: %w", err), file.Close())
 	}
 	j.file, j.size = file, whole
@@ -145,7 +146,7 @@ func (j *journal) compact() error {
 		return fmt.Errorf("compacting journal: %w", err)
 	}
 	_, err = file.Write(lines.Bytes())
-	if err := errors.Join(err, file.Sync(), os.Rename(next, j.path), syncDir(filepath.Dir(j.path))); err != nil {
+	if err := errors.Join(err, file.Sync(), os.Rename(next, j.path), wholefile.SyncDir(filepath.Dir(j.path))); err != nil {
 		return errors.Join(fmt.Errorf("compacting journal: %w", err), file.Close())
 	}
 	old := j.file
@@ -168,12 +169,4 @@ func writeLine(to *bytes.Buffer, f fact) error {
 func seekEnd(file *os.File) error {
 	_, err := file.Seek(0, io.SeekEnd)
 	return err
-}
-
-func syncDir(path string) error {
-	dir, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
 }

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"muster.dev/muster/internal/wholefile"
 )
 
 // process names one running process beyond doubt: a process number is used
@@ -90,12 +92,7 @@ func (p process) write(file string) error {
 
 // replaceFile writes a file so that a crash leaves the old or the new one.
 func replaceFile(name string, content []byte, mode os.FileMode) error {
-	next := name + ".new"
-	err := os.WriteFile(next, content, mode)
-	if err == nil {
-		err = os.Rename(next, name)
-	}
-	if err != nil {
+	if err := wholefile.Write(name, content, mode); err != nil {
 		return fmt.Errorf("writing %s: %w", name, err)
 	}
 	return nil

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"k8s.io/client-go/util/cert"
+
+	"muster.dev/muster/internal/wholefile"
 )
 
 const (
@@ -163,34 +165,8 @@ func writeFile(name string, data []byte, mode os.FileMode) error {
 	if old, err := os.ReadFile(name); err == nil && bytes.Equal(old, data) {
 		return os.Chmod(name, mode)
 	}
-	file, err := os.CreateTemp(filepath.Dir(name), ".new-")
-	if err != nil {
+	if err := wholefile.Write(name, data, mode); err != nil {
 		return err
 	}
-	defer os.Remove(file.Name())
-	if _, err = file.Write(data); err == nil {
-		if err = file.Chmod(mode); err == nil {
-			err = file.Sync()
-		}
-	}
-	if closeErr := file.Close(); err == nil {
-		err = closeErr
-	}
-	if err != nil {
-		return err
-	}
-	if err := os.Rename(file.Name(), name); err != nil {
-		return err
-	}
-	return syncDir(filepath.Dir(name))
-}
-
-// syncDir makes a new name in dir outlive a crash of the machine.
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	return d.Sync()
+	return wholefile.SyncDir(filepath.Dir(name))
 }

@@ -16,6 +16,7 @@ import (
 
 	"muster.dev/muster/internal/apiserver"
 	"muster.dev/muster/internal/host"
+	"muster.dev/muster/internal/wholefile"
 )
 
 // What a cluster gets when nothing else is asked for.
@@ -99,7 +100,7 @@ func (c Config) save() error {
 	if err != nil {
 		return fmt.Errorf("encoding the settings: %w", err)
 	}
-	if err := writeWhole(c.path(settingsFile), text); err != nil {
+	if err := wholefile.Write(c.path(settingsFile), text, 0o600); err != nil {
 		return fmt.Errorf("keeping the settings: %w", err)
 	}
 	return nil
@@ -132,14 +133,6 @@ func saved(dataDir string) (Config, error) {
 }
 
 func (c Config) path(name string) string { return filepath.Join(c.DataDir, name) }
-
-// writeWhole replaces a file in one step, so that a kill leaves the old or the new.
-func writeWhole(file string, text []byte) error {
-	if err := os.WriteFile(file+".new", text, 0o600); err != nil {
-		return err
-	}
-	return os.Rename(file+".new", file)
-}
 
 // Kubeconfig is where the administrator's kubeconfig is written.
 func (c Config) Kubeconfig() string { return c.path("kubeconfig") }

@@ -24,8 +24,8 @@ import (
 	"muster.dev/muster/internal/control/stock"
 )
 
-// serve runs the loops and the agent until ctx ends or one of them fails. The
-// agent ends before the loops, and both before the API server they speak to.
+// serve runs the loops and the agent until ctx ends or one of them fails, and
+// returns when all have ended: the API server they speak to outlives them.
 func (m *machine) serve(ctx context.Context, progress Progress) error {
 	config, err := m.agentConfig()
 	if err != nil {
