@@ -7,10 +7,10 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
-	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"muster.dev/muster/internal/cgroup"
 )
 
 const cgroupRoot = "/sys/fs/cgroup"
@@ -43,16 +43,7 @@ func removeCgroup(parent string) error {
 // removeCgroupTree removes a cgroup with those below it, the deepest first. Only
 // folders can be removed: the files in them are the kernel's.
 func removeCgroupTree(path string) error {
-	var folders []string
-	err := filepath.WalkDir(path, func(path string, entry fs.DirEntry, err error) error {
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil
-		}
-		if err == nil && entry.IsDir() {
-			folders = append(folders, path)
-		}
-		return err
-	})
+	folders, err := cgroup.Folders(path)
 	if err != nil {
 		return err
 	}
@@ -66,26 +57,12 @@ func removeCgroupTree(path string) error {
 
 // killCgroup kills every process in a cgroup and in those below it.
 func killCgroup(path string) error {
-	return filepath.WalkDir(path, func(path string, entry fs.DirEntry, err error) error {
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil
+	pids, err := cgroup.Processes(path)
+	failed := []error{err}
+	for _, pid := range pids {
+		if err := unix.Kill(pid, unix.SIGKILL); err != nil && !errors.Is(err, unix.ESRCH) {
+			failed = append(failed, fmt.Errorf("killing process %d of %s: %w", pid, path, err))
 		}
-		if err != nil || entry.Name() != "cgroup.procs" {
-			return err
-		}
-		text, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
-		for _, field := range strings.Fields(string(text)) {
-			pid, err := strconv.Atoi(field)
-			if err != nil || pid <= 0 { // 0 stands for a process outside of our PID namespace
-				continue
-			}
-			if err := unix.Kill(pid, unix.SIGKILL); err != nil && !errors.Is(err, unix.ESRCH) {
-				return fmt.Errorf("killing process %d of %s: %w", pid, path, err)
-			}
-		}
-		return nil
-	})
+	}
+	return errors.Join(failed...)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,6 +14,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"muster.dev/muster/internal/cgroup"
 )
 
 // hierarchy is one mounted cgroup tree: there is one with version 2, one for
@@ -154,34 +157,18 @@ func cgroupTops(l layout, all []hierarchy) []string {
 	return tops
 }
 
-// inCgroups lists the processes at or below our cgroups.
+// inCgroups lists the processes at or below our cgroups, without this one.
 func inCgroups(tops []string) []process {
 	seen := map[int]process{}
 	for _, top := range tops {
-		// A directory that vanishes under the walk held nothing any more.
-		_ = filepath.WalkDir(top, func(dir string, entry fs.DirEntry, err error) error {
-			if err != nil || !entry.IsDir() {
-				return nil
+		pids, _ := cgroup.Processes(top) // what cannot be read now is found by the next look
+		for _, pid := range pids {
+			if p, err := identify(pid); err == nil && pid != os.Getpid() {
+				seen[pid] = p
 			}
-			text, err := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
-			if err != nil {
-				return nil
-			}
-			for _, field := range strings.Fields(string(text)) {
-				if pid, err := strconv.Atoi(field); err == nil && pid > 0 && pid != os.Getpid() {
-					if p, err := identify(pid); err == nil {
-						seen[pid] = p
-					}
-				}
-			}
-			return nil
-		})
+		}
 	}
-	var list []process
-	for _, p := range seen {
-		list = append(list, p)
-	}
-	return list
+	return slices.Collect(maps.Values(seen))
 }
 
 // killCgroups ends every process in our cgroups: what forks meanwhile is found
@@ -213,28 +200,20 @@ func killCgroups(ctx context.Context, tops []string) error {
 }
 
 func thaw(top string) {
-	_ = filepath.WalkDir(top, func(dir string, entry fs.DirEntry, err error) error {
-		if err == nil && entry.IsDir() {
-			if file := filepath.Join(dir, "freezer.state"); exists(file) {
-				_ = os.WriteFile(file, []byte("THAWED"), 0)
-			}
+	folders, _ := cgroup.Folders(top)
+	for _, folder := range folders {
+		if file := filepath.Join(folder, "freezer.state"); exists(file) {
+			_ = os.WriteFile(file, []byte("THAWED"), 0)
 		}
-		return nil
-	})
+	}
 }
 
 // removeCgroups removes our cgroups, deepest first; they must be empty.
 func removeCgroups(tops []string) error {
 	var failed []error
 	for _, top := range tops {
-		var dirs []string
-		_ = filepath.WalkDir(top, func(dir string, entry fs.DirEntry, err error) error {
-			if err == nil && entry.IsDir() {
-				dirs = append(dirs, dir)
-			}
-			return nil
-		})
-		for _, dir := range slices.Backward(dirs) {
+		folders, _ := cgroup.Folders(top) // one that cannot be read cannot be removed either, which tells
+		for _, dir := range slices.Backward(folders) {
 			if err := unix.Rmdir(dir); err != nil && !errors.Is(err, unix.ENOENT) {
 				failed = append(failed, fmt.Errorf("removing cgroup %s: %w", dir, err))
 			}

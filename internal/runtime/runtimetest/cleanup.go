@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -18,6 +17,8 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 	"k8s.io/mount-utils"
+
+	"muster.dev/muster/internal/cgroup"
 
 	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
@@ -154,18 +155,18 @@ func (c *Containerd) ownCommands() []int {
 	return pids
 }
 
-// cgroups are our cgroup's folders in every hierarchy, innermost first.
-func (c *Containerd) cgroups() []string {
+// cgroupRoots are our cgroup's own folders, one in every hierarchy.
+func (c *Containerd) cgroupRoots() []string {
 	roots, _ := filepath.Glob("/sys/fs/cgroup/*" + c.CgroupParent) // the pattern is well formed
-	roots = append(roots, "/sys/fs/cgroup"+c.CgroupParent)
+	return append(roots, "/sys/fs/cgroup"+c.CgroupParent)
+}
+
+// cgroups are those folders and all below them, innermost first.
+func (c *Containerd) cgroups() []string {
 	var dirs []string
-	for _, root := range roots {
-		_ = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
-			if err == nil && d.IsDir() {
-				dirs = append(dirs, path)
-			}
-			return nil // what vanishes while walking needs no removing
-		})
+	for _, root := range c.cgroupRoots() {
+		folders, _ := cgroup.Folders(root) // whatever is left over makes removing fail
+		dirs = append(dirs, folders...)
 	}
 	slices.SortFunc(dirs, func(a, b string) int { return len(b) - len(a) })
 	return dirs
@@ -173,16 +174,9 @@ func (c *Containerd) cgroups() []string {
 
 func (c *Containerd) inCgroups() []int {
 	var pids []int
-	for _, dir := range c.cgroups() {
-		text, err := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
-		if err != nil {
-			continue
-		}
-		for _, field := range strings.Fields(string(text)) {
-			if pid, err := strconv.Atoi(field); err == nil && pid > 1 {
-				pids = append(pids, pid)
-			}
-		}
+	for _, root := range c.cgroupRoots() {
+		found, _ := cgroup.Processes(root) // asked again until there is none
+		pids = append(pids, found...)
 	}
 	return pids
 }
